@@ -22,9 +22,6 @@ var modelSettings = map[string]string{
 	"cf-max-expansions": "32",
 }
 
-// compatibleLayers is the most sub-filters of a filter.
-const compatibleLayers = 64
-
 func (m *model) setting(name string) string {
 	if value, ok := m.settings[name]; ok {
 		return value
@@ -297,7 +294,6 @@ func redisbloomOf(capacity uint64, rate float64, expansion uint64, nonscaling bo
 	if err != nil {
 		return nil
 	}
-	b.MaxFilters = compatibleLayers
 	return b
 }
 
@@ -500,7 +496,6 @@ func (m *model) cuckooOf(capacity string, options []string) (*redisbloom.Cuckoo,
 	if err != nil {
 		panic(err)
 	}
-	c.MaxFilters = compatibleLayers
 	return c, nil
 }
 

@@ -157,9 +157,6 @@ func (r *redisBloomRun) bloom(key string) {
 		}
 		r.load("BF", key, r.key("b"), b.Dump(), func(chunks []redisbloom.Chunk) (modelValue, error) {
 			b, err := redisbloom.LoadBloom(chunks)
-			if err == nil {
-				b.MaxFilters = compatibleLayers
-			}
 			return compatibleBloom{b}, err
 		})
 	}
@@ -237,9 +234,6 @@ func (r *redisBloomRun) cuckoo(key string) {
 		}
 		r.load("CF", key, r.key("c"), c.Dump(), func(chunks []redisbloom.Chunk) (modelValue, error) {
 			c, err := redisbloom.LoadCuckoo(chunks)
-			if err == nil {
-				c.MaxFilters = compatibleLayers
-			}
 			return compatibleCuckoo{c}, err
 		})
 	}

@@ -36,8 +36,6 @@ const (
 
 // Bloom is a Bloom filter: sub-filters from oldest to newest.
 type Bloom struct {
-	MaxFilters int // a filter of so many sub-filters does not grow; 0 for no limit, as in RedisBloom
-
 	items     uint64
 	options   uint32
 	expansion uint32
@@ -87,7 +85,7 @@ func (b *Bloom) Clone() *Bloom {
 }
 
 func (b *Bloom) append(capacity uint64, rate float64) error {
-	if capacity < 1 || rate <= 0 || rate >= 1 || b.MaxFilters > 0 && len(b.filters) == b.MaxFilters {
+	if capacity < 1 || rate <= 0 || rate >= 1 {
 		return ErrInserting
 	}
 	bpe := math.Abs(logarithm(rate) / ln2Squared)

@@ -2,7 +2,6 @@ package redisbloom
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -39,7 +38,6 @@ const (
 // Cuckoo is a cuckoo filter: sub-filters from oldest to newest.
 type Cuckoo struct {
 	MaxExpansions int // a command that finds so many sub-filters refuses to add; see MayAdd
-	MaxFilters    int // a filter of so many sub-filters does not grow; 0 for RedisBloom's limit
 
 	items, deletes uint64
 	buckets        uint64 // of the first sub-filter
@@ -105,7 +103,7 @@ func (c *Cuckoo) append() bool {
 			return false
 		}
 	}
-	if buckets*uint64(c.bucketSize) > maxBytes || len(c.filters) == cmp.Or(c.MaxFilters, maxSubFilters) {
+	if buckets*uint64(c.bucketSize) > maxBytes || len(c.filters) == maxSubFilters {
 		return false
 	}
 	c.filters = append(c.filters, &cuckooFilter{buckets, int(c.bucketSize), make([]byte, buckets*uint64(c.bucketSize))})

@@ -300,7 +300,9 @@ func (s *stager) replaceNewest(n uint64) error {
 		return err
 	}
 	perItem := bitBytes*uint64(p.hashes) + callerBytes
-	if spec.Blocks*blockBytes+items*perItem+n*logTxBytes+s.ownBytes() > uint64(max(0, s.w.Room())) {
+	const others = 2048 // the key, and the counters of new layers
+	header := uint64(f.object.Header().LayersSize())
+	if spec.Blocks*blockBytes+items*perItem+n*logTxBytes+header+others > uint64(max(0, s.w.Room())) {
 		return nil
 	}
 	gone, more := []*kv.Layer{f.newest.table}, p.capacity-f.newest.capacity // more items may come until the layer is full
@@ -322,11 +324,6 @@ func (s *stager) replaceNewest(n uint64) error {
 		return err
 	}
 	return s.addTo(&s.c.layers[0], s.hashes)
-}
-
-// ownBytes returns how much of the commit the filter takes besides its items.
-func (s *stager) ownBytes() uint64 {
-	return uint64(s.c.object.Header().LayersSize() + len(s.c.object.Key()) + 2048)
 }
 
 // newAhead returns how many different items addFull will add.
@@ -424,8 +421,8 @@ func (f *Filter) Added(n int) {
 	if room > max(capacity/helpAt, uint64(n)) && !ending {
 		return
 	}
-	// The next layer would be a large one. It is not made unless others add meanwhile: if there is no room for as many items again, the
-	// whole layer is filled now.
+	// Behind two small layers the next one would be as large as the filter. So the add waits for those who fill. If as many items again
+	// would make that layer, the add goes on until the filling has ended.
 	steps, wait := helpMost, ending
 	if c.covered() > scalableext.ManySmall {
 		wait = true

@@ -138,26 +138,34 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// stageAlone adds items in a commit after which nobody calls Added, which would fill a part.
+func stageAlone(t *testing.T, db *kv.DB, f *bloomext.Filter, items ...uint64) bloomext.Info {
+	t.Helper()
+	list := make([][]byte, len(items))
+	for i, item := range items {
+		b := scalableext.LittleEndian(item)
+		list[i] = b[:]
+	}
+	if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+		_, err := f.AddStaged(w, list, make([]bool, len(list)))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
 // A layer is not filled with more items than it is made for, also if there is time for all of them at once: a larger one is filled
 // in its place. The log may have many more items than are counted: those that seemed known when they were added.
 func TestGrowth_outgrown(t *testing.T) {
 	db := open(t, "", nil)
 	defer closeDB(t, db)
 	f := reserveLogged(t, db, 1<<20, 1000, 0.05)
-	stage := func(item uint64) bloomext.Info { // nobody calls Added, which would fill a part
-		b := scalableext.LittleEndian(item)
-		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
-			_, err := f.AddStaged(w, [][]byte{b[:]}, make([]bool, 1))
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		info, err := f.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info
-	}
+	stage := func(item uint64) bloomext.Info { return stageAlone(t, db, f, item) }
 	n, first := uint64(0), uint64(0)
 	for ; first == 0; n++ {
 		first = stage(n).Filling
@@ -274,23 +282,12 @@ func TestGrowth_room(t *testing.T) {
 	defer closeDB(t, db)
 	f := reserveLogged(t, db, 1<<20, 1000, 0.01)
 	n := uint64(0)
-	stage := func(items int) bloomext.Info { // nobody calls Added
-		list := make([][]byte, items)
+	stage := func(items int) bloomext.Info {
+		list := make([]uint64, items)
 		for i := range list {
-			b := scalableext.LittleEndian(n)
-			list[i], n = b[:], n+1
+			list[i], n = n, n+1
 		}
-		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
-			_, err := f.AddStaged(w, list, make([]bool, items))
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		info, err := f.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info
+		return stageAlone(t, db, f, list...)
 	}
 	info := stage(1000)
 	for len(info.Layers) < 3 || info.Layers[2].Items < info.Layers[2].Capacity {

@@ -29,7 +29,7 @@ func decodeDumpHeader(b []byte) dumpHeader {
 var errDumpHeader = errors.New("cuckooext: header of a dump is out of range")
 
 // fewLayers is the number of layers that a dump may always have. More take much more memory than the 40 bytes of a header, so
-// a dump may have more only if the operator allows filters so many.
+// a dump may have more only as far as the setting cf-max-expansions allows them.
 const fewLayers = 1024
 
 // spec returns what is stored for the filter of a dump, in a store whose filters may have so many layers.

@@ -29,8 +29,9 @@ import (
 //
 // # Growth
 //
-// When the newest layer is full, a small layer takes the adds: it has room for an eighth of the items, and for all that the commit
-// is known to add. In the same commit another layer is made, with room for all items that the log covers and for a quarter of the filter's items besides. It is hidden: lookups and adds do not ask it.
+// When the newest layer is full, a small layer takes the adds: it has room for an eighth of the items, and for all that the
+// commit is known to add. In the same commit another layer is made, with room for all items that the log covers and for a
+// quarter of the filter's items besides. It is hidden: lookups and adds do not ask it.
 // Type.Prepare makes what the log has into a layer in memory, beside adds, and stores its blocks, some in each commit.
 // Type.Compact puts in what the log has got meanwhile, in small commits that note how far they have come. Once the hidden
 // layer has the whole log, a commit drops all layers that the log covers, and shows it. That commit holds the lock of the

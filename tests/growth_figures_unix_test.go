@@ -54,34 +54,25 @@ func addBatch(f *bloomext.Filter, _ *kv.DB, from, to uint64) error {
 	return err
 }
 
-// loadLines is how many lines kvshell load reads before it makes a commit, and loadPart of how many it stages at a time.
-const (
-	loadLines = 1 << 18
-	loadPart  = 1 << 14
-)
+// loadLines is the most lines that kvshell load reads before it makes a commit. If they do not all fit, it makes several.
+const loadLines = 1 << 18
 
 func loadCommit(f *bloomext.Filter, db *kv.DB, from, to uint64) error {
-	for from < to {
-		sum := 0
-		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
-			for n := loadPart; n == loadPart && from < to; {
-				part := make([][]byte, min(loadPart, to-from))
-				for i := range part {
-					b := scalableext.LittleEndian(from + uint64(i))
-					part[i] = b[:]
-				}
-				added := make([]bool, len(part))
-				var err error
-				if n, err = f.AddFitting(w, part, added, 1); err != nil {
-					return err
-				}
-				from, sum = from+uint64(n), sum+n
-			}
-			return nil
+	lines := make([][]byte, to-from)
+	for i := range lines {
+		b := scalableext.LittleEndian(from + uint64(i))
+		lines[i] = b[:]
+	}
+	for len(lines) > 0 {
+		n := 0
+		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) (err error) {
+			n, err = f.AddFitting(w, lines, make([]bool, len(lines)), 1)
+			return err
 		}); err != nil {
 			return err
 		}
-		f.Added(sum)
+		f.Added(n)
+		lines = lines[n:]
 	}
 	return nil
 }

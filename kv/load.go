@@ -175,35 +175,33 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 // readBlock reads a block from Pebble, and has it folded if it had many operands.
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	value, closer, pending, err := db.store.Block(l.stored(), blk)
-	if errors.Is(err, storage.ErrNotFound) {
-		if len(pending.Bits)+len(pending.Slots) == 0 {
-			return zeroLine, nil
-		}
-		first, words := l.newBlock()
-		makeChanges(words, o, &pending)
-		return first, nil
+	missing := errors.Is(err, storage.ErrNotFound)
+	if missing && len(pending.Bits)+len(pending.Slots) == 0 {
+		return zeroLine, nil
 	}
-	if err != nil {
+	if err != nil && !missing {
 		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
 	}
 	first, words := l.newBlock()
-	info, err := block.Decode(words, o.header.Family, value)
-	if cerr := closer.Close(); err == nil {
-		err = cerr
+	if !missing {
+		info, err := block.Decode(words, o.header.Family, value)
+		if cerr := closer.Close(); err == nil {
+			err = cerr
+		}
+		db.stats.blocksRead.Add(1)
+		if err != nil {
+			return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+		}
+		if info.Operands > foldThreshold {
+			db.queueFold(o.key, l.object, l.spec.Number, blk)
+		}
 	}
-	db.stats.blocksRead.Add(1)
-	if err != nil {
-		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+	// The object may have lost the layer since the lookup found it, and have a larger one of the same number by now. What
+	// is pending for that need not fit. The lookup is repeated, see read.
+	if !block.Fits(words, o.header.Family, pending.Bits, pending.Slots) {
+		return nil, ErrMoved
 	}
-	if info.Operands > foldThreshold {
-		db.queueFold(o.key, l.object, l.spec.Number, blk)
-	}
-	makeChanges(words, o, &pending)
-	return first, nil
-}
-
-// makeChanges makes the pending changes of a block of an object.
-func makeChanges(words []uint64, o *Object, pending *storage.BlockChanges) {
 	block.SetBits(words, pending.Bits)
 	block.SetSlots(words, o.header.Family, pending.Slots)
+	return first, nil
 }

@@ -1,9 +1,11 @@
 package kv_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
 )
 
 // A block read before a commit must not get into memory after the commit, whose patch found nothing there.
@@ -100,6 +102,68 @@ func TestLoad_shared(t *testing.T) {
 	}
 	if n := s.BlocksRead() - before; n != 1 {
 		t.Errorf("%d reads for %d lookups, want 1", n, 1+len(others))
+	}
+}
+
+// A lookup that has found a layer may read its block when the layer is gone, and another has its number whose blocks are
+// longer.
+func TestLoad_numberUsedAgain(t *testing.T) {
+	const last = 128*block.LineBits/16 - 1 // slot of the longer block
+	for _, family := range []block.Family{block.FamilyBits, slotFamily} {
+		s := openStore(t, inMemory())
+		s.must(s.write("k", func(w *kv.Writer, _ *kv.Object) error {
+			_, err := w.Create([]byte("k"), kv.Spec{Type: bitsType, Family: family, Layers: []kv.LayerSpec{{Blocks: 1, Lines: 8}}})
+			return err
+		}))
+		grow := func(lines uint32) {
+			t.Helper()
+			s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+				_, err := w.Grow(o, kv.LayerSpec{Blocks: 1, Lines: lines})
+				return err
+			}))
+		}
+		grow(8)
+		s.closeObject("k") // a new layer's blocks are in memory
+		number := s.object("k").Layers()[1].Spec().Number
+		begun := s.next("load: begun")
+		words := 0
+		asking := s.begin(func() error {
+			return s.Read(func(r kv.Reader) error {
+				o, err := r.Lookup([]byte("k"))
+				if err != nil {
+					return err
+				}
+				l := o.Layers()[1]
+				first, err := r.Load(o, l, 0)
+				if err == nil {
+					words = len(l.Words(first))
+					if w := l.Words(first)[words-1]; w != 1<<63 {
+						err = fmt.Errorf("the last word of the block is %x", w)
+					}
+				}
+				return err
+			})
+		})
+		asking.reaches(begun)
+		s.must(s.write("k", shrink))
+		grow(128)
+		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) (err error) {
+			l := o.Layers()[1]
+			if l.Spec().Number != number {
+				t.Errorf("the layer has number %d, not that of the one taken away, %d", l.Spec().Number, number)
+			}
+			if family == slotFamily {
+				return w.SetSlots(o, l, 0, []block.Slot{{Index: last, Value: 1 << 15}})
+			}
+			_, err = w.SetBits(o, l, 0, []uint16{128*block.LineBits - 1})
+			return err
+		}))
+		begun.release()
+		asking.wait()
+		if words != block.MaxWords {
+			t.Errorf("%v: the lookup found a block of %d words, want %d", family, words, block.MaxWords)
+		}
+		s.wantConsistent()
 	}
 }
 

@@ -33,5 +33,5 @@ var costs = []mutation{
 		"	if present, known := c.Resident(hash); known {\n",
 		"	made := *c\n	h.Current.Store(&made)\n	if present, known := c.Resident(hash); known {\n"}),
 	inCosts("a load makes memory for five blocks", "allocationsOnDisk", edit{"kv/load.go",
-		"	first, words := l.newBlock()\n	info, err", "	for range 4 {\n		_, _ = l.newBlock()\n	}\n	first, words := l.newBlock()\n	info, err"}),
+		"	first, words := l.newBlock()\n	if !missing", "	for range 4 {\n		_, _ = l.newBlock()\n	}\n	first, words := l.newBlock()\n	if !missing"}),
 }

@@ -52,12 +52,20 @@ func TestRead_closedBetweenBlocks(t *testing.T) {
 	_, err := f.AddMany(numbered(15_000), nil)
 	s.must(err)
 	s.wantLayers("f", 2)
+	absent := "absent"
+	for n := 1; ; n++ { // a lookup that finds something ends at the first block
+		if found, err := f.MayContainString(absent); err != nil || !found {
+			s.must(err)
+			break
+		}
+		absent = strconv.Itoa(-n)
+	}
 	s.forget("f")
 	var lookups atomic.Int64
 	s.each("read: begins", func() { lookups.Add(1) })
 	begun := s.next("load: begun")
 	looking := s.begin(func() error {
-		_, err := f.MayContainString("absent")
+		_, err := f.MayContainString(absent)
 		return err
 	})
 	looking.reaches(begun)

@@ -165,6 +165,24 @@ func TestCache_sameHash(t *testing.T) {
 	}
 }
 
+// The index grows if both buckets of a key are full: so every key stays, however few there are.
+func TestCache_fullBuckets(t *testing.T) {
+	c := hot.New(1<<20, true)
+	n := 0
+	for tag := uint32(0); n < 9; tag++ {
+		if tag&1 != 0 || tag*0x9e3779b1>>24&1 != 0 { // its two buckets are the first of two
+			continue
+		}
+		n++
+		hash, key := uint64(tag)<<24, fmt.Append(nil, tag)
+		c.Begin(hash, key)
+		c.End(hash, key, hot.Change{Has: true, Value: key, Keep: true}, true)
+	}
+	if kept := c.Stats().Keys; kept != n {
+		t.Errorf("%d keys of %d", kept, n)
+	}
+}
+
 // As long as there is memory, every key stays: so it is known which are missing.
 func TestCache_allStay(t *testing.T) {
 	c := tested{hot.New(8<<20, true)}

@@ -13,8 +13,8 @@ import (
 // ones between 0 and head, which is not above tail. An entry never goes over the end of the ring.
 //
 // The index is a table of buckets of eight slots, a line of the processor's cache each. A key has two buckets, so that a
-// lookup looks at two lines at most, however the keys were chosen; and while the index can grow, they are hardly ever
-// both full. If they are, an entry has to go. An entry of the ring that no slot leads to was dropped.
+// lookup looks at two lines at most, however the keys were chosen. If both are full and the index cannot grow, an entry
+// has to go. An entry of the ring that no slot leads to was dropped.
 type store struct {
 	ring             []byte
 	head, tail, last int
@@ -168,8 +168,10 @@ func (s *store) put(l *limits, hash uint64, key, value []byte, expiry int64, kee
 	entry(s.ring[pos:]).write(tag, key, value, expiry, flags)
 	if len(s.slots) == 0 {
 		s.slots = make([]slot, bucketSize)
-	} else if s.n > len(s.slots)/8*5 && len(s.slots) < l.slots {
-		s.growIndex()
+	} else if len(s.slots) < l.slots {
+		if _, free := s.emptier(tag); free == 0 || s.n > len(s.slots)/8*5 {
+			s.growIndex()
+		}
 	}
 	s.lead(slotFor(tag, pos))
 }
@@ -177,11 +179,23 @@ func (s *store) put(l *limits, hash uint64, key, value []byte, expiry int64, kee
 // lead puts a slot into the bucket of its tag that has more room. If both are full, it takes the place of a slot whose
 // entry no lookup has found since it was put where it is, or else of any.
 func (s *store) lead(x slot) {
-	best, most := 0, 0
-	for _, first := range s.buckets(x.tag()) {
+	best, free := s.emptier(x.tag())
+	if free == 0 {
+		s.drop(best + s.victimOf(s.slots[best:best+bucketSize]))
+	}
+	s.slots[best+slices.Index(s.slots[best:best+bucketSize], 0)] = x
+	s.n++
+}
+
+// emptier returns the number of the first slot of the bucket of a tag that has more room, and how many slots are free
+// there.
+func (s *store) emptier(tag uint32) (best, most int) {
+	buckets := s.buckets(tag)
+	best = buckets[0]
+	for _, first := range buckets {
 		free := 0
-		for _, y := range s.slots[first : first+bucketSize] {
-			if y == 0 {
+		for _, x := range s.slots[first : first+bucketSize] {
+			if x == 0 {
 				free++
 			}
 		}
@@ -189,12 +203,7 @@ func (s *store) lead(x slot) {
 			best, most = first, free
 		}
 	}
-	if most == 0 {
-		best = s.buckets(x.tag())[0]
-		s.drop(best + s.victimOf(s.slots[best:best+bucketSize]))
-	}
-	s.slots[best+slices.Index(s.slots[best:best+bucketSize], 0)] = x
-	s.n++
+	return best, most
 }
 
 func (s *store) victimOf(bucket []slot) (i int) {

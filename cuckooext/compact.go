@@ -48,7 +48,9 @@ func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 			}
 		}
 	}
-	w.SetCounter(f.layers[len(f.layers)-1].table, deletesCounter, 0)
+	oldest := f.layers[len(f.layers)-1].table
+	w.SetCounter(oldest, deletesCounter, 0)
+	w.SetCounter(oldest, compactionsCounter, w.Counter(oldest, compactionsCounter)+1)
 	return false, nil
 }
 

@@ -38,6 +38,10 @@ const (
 	entriesCounter   = 0 // slots that are not empty
 	deletesCounter   = 1 // in the oldest layer: entries deleted from any layer since the last compaction
 	compactedCounter = 2 // in the newest layer: blocks that the present compaction has finished
+
+	// In the oldest layer of a filter with the native layout: compactions that have ended. They set the deletes to 0, and
+	// move entries: by this number a dump knows of them, see scalableext.Dump.
+	compactionsCounter = 3
 )
 
 func (p layerParams) append(dst []byte) []byte {

@@ -328,6 +328,24 @@ func TestNativeDump_changedMeanwhile(t *testing.T) {
 	}
 }
 
+// A deletion, an add and a compaction leave the numbers of entries and deletions of a cuckoo filter as they were. The dump is
+// refused all the same.
+func TestNativeDump_compactedMeanwhile(t *testing.T) {
+	from, to := openDumping(t, 1), openDumping(t, 2)
+	from.mustDo("CF.RESERVE", "f", "10000")
+	from.mustDo("CF.ADD", "f", dumpItem(0))
+	chunks := from.dump("CF", "f", func() {
+		from.mustDo("CF.DEL", "f", dumpItem(0))
+		from.mustDo("CF.ADD", "f", dumpItem(1))
+		from.mustDo("CF.COMPACT", "f")
+	})
+	to.load("CF", "f", chunks[:1])
+	r := to.do("CF.LOADCHUNK", "f", chunks[1].iter, chunks[1].data)
+	if !r.IsError() || !strings.Contains(r.Err().Error(), "changed while it was dumped") {
+		t.Errorf("a chunk of a cuckoo filter that was changed: %s", r)
+	}
+}
+
 // A filter that is half-loaded is there after a restart, and takes the rest.
 func TestNativeDump_restart(t *testing.T) {
 	from, to := openDumping(t, 1), &dumping{t: t}

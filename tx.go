@@ -245,8 +245,9 @@ func scan(ctx context.Context, tx *kv.Transaction, o ScanOptions) iter.Seq2[stri
 	return func(yield func(string, error) bool) {
 		for cursor := uint64(0); ; {
 			var keys []string
+			from := cursor // Read may call the function again
 			err := tx.Read(func(r kv.Reader) (err error) {
-				keys, cursor, err = r.ScanFrom(ctx, cursor, batch, o)
+				keys, cursor, err = r.ScanFrom(ctx, from, batch, o)
 				return err
 			})
 			if err != nil {

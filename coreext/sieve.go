@@ -131,8 +131,9 @@ func someStats(c *module.Call, limit int) (list []reply.Reply, err error) {
 	const batch = 100
 	for cursor := uint64(0); ; {
 		var keys []string
+		from := cursor // Read may call the function again
 		err := c.Read(func(r kv.Reader) (err error) {
-			keys, cursor, err = r.ScanFrom(c.Context, cursor, batch, kv.ScanOptions{NoStrings: true})
+			keys, cursor, err = r.ScanFrom(c.Context, from, batch, kv.ScanOptions{NoStrings: true})
 			return err
 		})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
@@ -106,6 +107,106 @@ func TestSieveStats_many(t *testing.T) {
 		if len(seen) != want {
 			t.Errorf("SIEVE.STATS LIMIT %s is about %d keys, want %d", limit, len(seen), want)
 		}
+	}
+}
+
+// interrupted is a store in which a commit is made while a lookup is under way, so that the lookup runs again.
+type interrupted struct {
+	db      *kv.DB
+	session *module.Session
+	asked   int // the commit is made when the time is asked for so often; 0 for none
+	names   [2]string
+}
+
+func openInterrupted(t *testing.T) *interrupted {
+	t.Helper()
+	i := &interrupted{names: [2]string{"moves", "moved"}}
+	var err error
+	i.db, err = kv.Open("", &kv.Options{
+		InMemory: true, Modules: coreext.Add(coreext.With(bloomext.Module(), coretest.OtherModule())),
+		Clock: func() time.Time {
+			if i.asked--; i.asked == 0 { // lookups cannot run beside a commit that renames a key
+				if err := i.db.Rename(kv.NoSync, []byte(i.names[0]), []byte(i.names[1])); err != nil {
+					t.Error(err)
+				}
+				i.names[0], i.names[1] = i.names[1], i.names[0]
+			}
+			return time.Unix(1_000_000_000, 0)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := i.db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	i.session = module.NewSession(i.db)
+	i.do("OTHER.NEW", i.names[0])
+	return i
+}
+
+func (i *interrupted) do(words ...string) reply.Reply {
+	args := make([][]byte, len(words))
+	for j, word := range words {
+		args[j] = []byte(word)
+	}
+	return i.session.Do(context.Background(), args)
+}
+
+// Each key is listed once, whenever a commit makes the lookup of the next keys run again.
+func TestSieveStats_commitMeanwhile(t *testing.T) {
+	const keys = 249
+	i := openInterrupted(t)
+	for n := range keys {
+		i.do("OTHER.NEW", fmt.Sprint("o", n))
+	}
+	for asked, ended := 1, false; !ended; asked++ {
+		i.asked = asked
+		seen := make(map[string]int)
+		for _, figures := range i.do("SIEVE.STATS", "LIMIT", "1000").Elems() {
+			seen[string(fieldsOf(figures)["key"].Bytes())]++
+		}
+		ended = i.asked > 0 // no commit was made: it would be after the last key
+		for n := range keys {
+			if times := seen[fmt.Sprint("o", n)]; times != 1 {
+				t.Fatalf("with a commit when the time was asked for the %d. time, a key is listed %d times", asked, times)
+			}
+		}
+	}
+}
+
+// A lookup that runs again does not charge its reply again.
+func TestCharge_again(t *testing.T) {
+	i := openInterrupted(t)
+	i.do("SET", "large", strings.Repeat("x", 100_000))
+	i.do("SETRANGE", "blocks", "200000", "y")
+	var charged, most int
+	i.session.Charge = func(n int) error {
+		charged += n
+		most = max(most, charged)
+		return nil
+	}
+	charge := func(asked int, words ...string) int {
+		charged, most, i.asked = 0, 0, asked
+		if r := i.do(words...); r.IsError() {
+			t.Errorf("%q: %s", words, r)
+		}
+		if asked > 0 && i.asked > 0 {
+			t.Errorf("%q: the time was not asked for", words)
+		}
+		return most
+	}
+	for _, words := range [][]string{
+		{"GET", "large"}, {"GET", "blocks"}, {"GETRANGE", "blocks", "0", "-1"}, {"KEYS", "*"}, {"MGET", "large", "blocks"}, {"SCAN", "0"},
+	} {
+		if again, once := charge(1, words...), charge(0, words...); again != once {
+			t.Errorf("%q: %d bytes were counted with a commit meanwhile, %d without", words, again, once)
+		}
+	}
+	if n := charge(0, "MGET", "blocks", "large"); n > 2*300_000+1000 {
+		t.Errorf("MGET of 300,000 bytes: %d were counted", n)
 	}
 }
 

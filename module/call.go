@@ -31,6 +31,7 @@ func (c *Call) Write(keys [][]byte, change func(*kv.Writer) error) error {
 
 // Read runs a lookup as kv.DB.Read does, or as part of the call's transaction.
 func (c *Call) Read(look func(kv.Reader) error) error {
+	look = c.charging(look)
 	if c.Transaction != nil {
 		return c.Transaction.ReadWith(kv.ReadOptions{Large: c.Session.large}, look)
 	}
@@ -42,7 +43,23 @@ func (c *Call) ReadLong(look func(kv.Reader) error) error {
 	if c.Transaction != nil {
 		return c.Read(look)
 	}
-	return c.DB.ReadWith(kv.ReadOptions{Large: c.Session.large, Long: true}, look)
+	return c.DB.ReadWith(kv.ReadOptions{Large: c.Session.large, Long: true}, c.charging(look))
+}
+
+// charging returns a lookup that may run several times. What it charges when it runs counts in place of what it charged
+// before.
+func (c *Call) charging(look func(kv.Reader) error) func(kv.Reader) error {
+	s := c.Session
+	if s.Charge == nil {
+		return look
+	}
+	before := s.charged
+	return func(r kv.Reader) error {
+		if again := s.charged - before; again != 0 {
+			_ = s.charge(-again) // giving memory back cannot fail
+		}
+		return look(r)
+	}
 }
 
 // Now returns the time of the command in Unix milliseconds: in a transaction, the transaction's. Inside Write, use
@@ -61,7 +78,7 @@ func (c *Call) ReadKeys(look func(kv.Reader) error) error {
 	if c.Transaction != nil || len(c.Args) == 1 {
 		return c.Read(look)
 	}
-	return c.DB.ReadWith(kv.ReadOptions{Large: c.Session.large, Keys: true}, look)
+	return c.DB.ReadWith(kv.ReadOptions{Large: c.Session.large, Keys: true}, c.charging(look))
 }
 
 // Update runs a change and returns the reply of f once the change is committed. If f fails, nothing is written and
@@ -83,10 +100,7 @@ const elementBytes = 64
 
 // Charge counts the memory of a string that becomes part of the reply.
 func (c *Call) Charge(bytes int) error {
-	if c.Session.Charge == nil {
-		return nil
-	}
-	return c.Session.Charge(bytes + elementBytes)
+	return c.Session.charge(bytes + elementBytes)
 }
 
 // keptBytes is the most memory for a string that a session keeps.
@@ -114,8 +128,8 @@ func (c *Call) Borrow(bytes int) (give func(), err error) {
 	if c.Session.Charge == nil {
 		return func() {}, nil
 	}
-	give = func() { _ = c.Session.Charge(-bytes) } // giving memory back cannot fail
-	if err := c.Session.Charge(bytes); err != nil {
+	give = func() { _ = c.Session.charge(-bytes) } // giving memory back cannot fail
+	if err := c.Session.charge(bytes); err != nil {
 		give()
 		return nil, err
 	}

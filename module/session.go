@@ -36,8 +36,9 @@ type Session struct {
 
 	memory []byte // of such a reply, see Call.Memory
 
-	large func(value []byte) error // Charge for a large string
-	spare *Call                    // the memory of the last Call, nil while a handler has it
+	charged int                      // what Charge was called with, in all
+	large   func(value []byte) error // charge for a large string
+	spare   *Call                    // the memory of the last Call, nil while a handler has it
 
 	// Transactions is the state of the module that provides transactions.
 	Transactions any
@@ -50,13 +51,17 @@ type Session struct {
 // NewSession returns a session for the commands of a store's modules, at the store's level of durability.
 func NewSession(db *kv.DB) *Session {
 	s := &Session{host: Of(db)}
-	s.large = func(value []byte) error {
-		if s.Charge == nil {
-			return nil
-		}
-		return s.Charge(len(value))
-	}
+	s.large = func(value []byte) error { return s.charge(len(value)) }
 	return s
+}
+
+// charge calls Charge, and keeps the sum.
+func (s *Session) charge(bytes int) error {
+	if s.Charge == nil {
+		return nil
+	}
+	s.charged += bytes
+	return s.Charge(bytes)
 }
 
 // Rest gives back the memory that the session keeps for the next command.

@@ -194,8 +194,9 @@ func eachKey(ctx context.Context, db *kv.DB, f func(key string) error) error {
 	const batch = 1000
 	for cursor := uint64(0); ; {
 		var keys []string
+		from := cursor // Read may call the function again
 		err := db.Read(func(read kv.Reader) (err error) {
-			keys, cursor, err = read.ScanFrom(ctx, cursor, batch, kv.ScanOptions{})
+			keys, cursor, err = read.ScanFrom(ctx, from, batch, kv.ScanOptions{})
 			return err
 		})
 		if err != nil {

@@ -6,7 +6,13 @@ var clients = []mutation{
 		{"module/call.go", "\tif c.Session.Charge == nil {\n\t\treturn func() {}, nil\n", "\tif c.Session != nil {\n\t\treturn func() {}, nil\n"},
 	}},
 	{name: "what a pattern took is not given back", pkg: "./coreext", tests: "^TestPattern_charged$", edits: []edit{
-		{"module/call.go", "_ = c.Session.Charge(-bytes) }", "}"},
+		{"module/call.go", "_ = c.Session.charge(-bytes) }", "}"},
+	}},
+	{name: "what is charged by each run of a lookup adds up", pkg: "./coreext", tests: "^TestCharge_again$", edits: []edit{
+		{"module/call.go", "if again := s.charged - before; again != 0 {", "if again := s.charged - before; again < 0 {"},
+	}},
+	{name: "a lookup that runs again goes on with the next keys", pkg: "./coreext", tests: "^TestSieveStats_commitMeanwhile$", edits: []edit{
+		{"coreext/sieve.go", "r.ScanFrom(c.Context, from, batch", "r.ScanFrom(c.Context, cursor+0*from, batch"},
 	}},
 	{name: "a pattern may have any length", pkg: "./coreext", tests: "^Test(NewPattern|Pattern)_", edits: []edit{
 		{"kv/glob/glob.go", "if len(text) > MaxLen {", "if len(text) > 16*MaxLen {"},

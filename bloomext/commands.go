@@ -251,7 +251,7 @@ func windowReply(c *module.Call, i Info) []scalableext.Fact {
 		}
 		if i.Window != 0 {
 			facts = append(facts, reply.Field("Age", reply.Int(max(0, now-s.Begun.UnixMilli()))),
-				reply.Field("Expires in", reply.Int(s.ExpiresAt.UnixMilli()-now)))
+				reply.Field("Expires in", reply.Int(max(0, s.ExpiresAt.UnixMilli()-now))))
 		}
 		slices = append(slices, reply.Map(facts...))
 	}

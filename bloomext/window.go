@@ -79,7 +79,7 @@ func (f *filter) asked(db *kv.DB, add bool) int {
 
 // mayContainRecent is MayContain for a windowed filter that was found.
 func mayContainRecent(h *handle, c *filter, item []byte) (bool, error) {
-	if present, known := c.seen(h.DB, c.hash.Sum(item), c.asked(h.DB, false)); known {
+	if present, known := c.seen(h.DB, c.hash.Sum(item), c.asked(h.DB, false)); known && (present || c.object.Live()) {
 		return present, nil
 	}
 	return lookup(h, item)

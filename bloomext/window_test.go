@@ -20,6 +20,8 @@ type timed struct {
 	*kv.DB
 	t     *testing.T
 	clock *atomic.Int64
+
+	during func() // runs when the time is asked for the next time
 }
 
 func openTimed(t *testing.T, o kv.Options) *timed {
@@ -27,7 +29,13 @@ func openTimed(t *testing.T, o kv.Options) *timed {
 	s := &timed{t: t, clock: new(atomic.Int64)}
 	s.clock.Store(1_700_000_000_000)
 	o.InMemory = true
-	o.Clock = func() time.Time { return time.UnixMilli(s.clock.Load()) }
+	o.Clock = func() time.Time {
+		if during := s.during; during != nil {
+			s.during = nil
+			during()
+		}
+		return time.UnixMilli(s.clock.Load())
+	}
 	s.DB = open(t, "", &o)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -65,6 +73,23 @@ func (s *timed) has(f *bloomext.Filter, item string, want bool) {
 	merr := f.MayContainManyString([]string{item}, many)
 	if one != want || many[0] != want || err != nil || merr != nil {
 		s.t.Fatalf("%q: found %t and %t, want %t: %v", item, one, many[0], want, errors.Join(err, merr))
+	}
+}
+
+// While a lookup is under way, an item is added again, to another slice, and the slice expires in which the lookup has seen it.
+func TestWindow_addedMeanwhile(t *testing.T) {
+	s := openTimed(t, kv.Options{})
+	f := s.reserve(bloomext.Config{Capacity: 1000, ErrorRate: 1e-9, Window: 8 * time.Second, Slices: 8})
+	s.adds(f, true, "a")
+	s.has(f, "a", true)
+	s.pass(9*time.Second - time.Millisecond)
+	s.during = func() {
+		s.adds(bloomext.New(s.DB, "f"), false, "a")
+		s.pass(time.Millisecond)
+	}
+	s.has(f, "a", true)
+	if s.during != nil {
+		t.Error("nobody asked for the time")
 	}
 }
 

@@ -180,13 +180,13 @@ func (f *filter) Resident(h uint64) (present, known bool) {
 	if !known {
 		return false, false
 	}
-	return false, !f.moved(h, before)
+	return false, !f.moved(h, before) && f.object.Live()
 }
 
 // moved reports whether blocks have changed since the sum of their versions was before.
 //
-// It need not ask whether the object has ended, as long as all blocks were resident: those of an object that was closed
-// stay as they were then, and an object that took over the layers of another shares their versions.
+// An object that took over the layers of another shares their versions. But it may have another layer, to which an item
+// has come from these: whoever finds nothing also asks whether the object is live.
 func (f *filter) moved(h, before uint64) bool {
 	after, _ := f.versions(h)
 	return before != after

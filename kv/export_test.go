@@ -19,6 +19,15 @@ func (db *DB) Begin(level Durability, keys ...[]byte) (*Writer, error) {
 	return db.begin(level, keys...)
 }
 
+// NoCommit reports whether some goroutine holds apply exclusively, so that no commit comes now.
+func (db *DB) NoCommit() bool {
+	if db.apply.TryRLock() {
+		db.apply.RUnlock()
+		return false
+	}
+	return true
+}
+
 func (w *Writer) Commit() error { return w.commit() }
 
 func (w *Writer) Discard() { w.release() }

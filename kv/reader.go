@@ -131,7 +131,8 @@ func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) 
 		return err
 	}
 	defer db.exit()
+	before := db.Now()
 	keys, done := db.store.Keys()
 	defer done()
-	return look(Reader{db, &headers{live{db}, keys}, db.Now(), large})
+	return look(Reader{db, &headers{live{db}, keys, before}, db.Now(), large})
 }

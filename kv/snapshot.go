@@ -56,24 +56,25 @@ func (db *DB) newSnapshot() (*snapshot, error) {
 	}
 	db.store.Flush() // most of it, before take holds up commits
 	v := &snapshot{db: db, objects: make(map[string]*Object), blocks: make(map[snapshotBlock]*Line)}
-	v.take()
 	timed := false
 	defer func() {
 		if !timed { // the clock panicked
 			v.close()
 		}
 	}()
-	v.now = db.Now() // after the snapshot was taken: everything in it was written by then
+	v.take()
 	timed = true
 	return v, nil
 }
 
-// take takes Pebble's snapshot.
+// take takes Pebble's snapshot, and the time. Everything in the snapshot was written by then. No commit comes between: it
+// might give a key that the snapshot has another expiry, before the one in the snapshot.
 func (v *snapshot) take() {
 	db := v.db
 	db.lockApply()
 	defer db.apply.Unlock()
 	v.snap, v.last = db.store.Snapshot()
+	v.now = db.Now()
 }
 
 func (v *snapshot) close() {

@@ -69,10 +69,11 @@ func (s steady) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 	return s.db.load(o, l, blk, true)
 }
 
-// headers is the headers of all keys at one moment. Blocks and counters are those of live.
+// headers is the headers of all keys at one moment, which is after before. Blocks and counters are those of live.
 type headers struct {
 	live
-	keys storage.Reader
+	keys   storage.Reader
+	before int64
 }
 
 func (s *headers) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
@@ -80,8 +81,11 @@ func (s *headers) find(key []byte, large func(value []byte) error, now int64) (*
 		return nil, keyTooLong(key)
 	}
 	h, err := s.db.readHeader(s.keys, key, large)
-	if h == nil || err != nil || h.Expiry != 0 && h.Expiry <= now || h.Hidden {
+	switch {
+	case h == nil || err != nil || h.Hidden || h.Expiry != 0 && h.Expiry <= s.before:
 		return nil, err
+	case h.Expiry != 0 && h.Expiry <= now: // at the moment, or since, when it may have had another expiry
+		return nil, ErrMoved
 	}
 	return &Object{db: s.db, key: string(key), header: h}, nil
 }

@@ -103,9 +103,9 @@ func (db *DB) StringInMemory(key, dst []byte) (value []byte, known bool) {
 	switch {
 	case found == hot.Unknown:
 		return nil, false
-	case found == hot.Nothing, expiry != 0 && expiry <= db.Now():
+	case found == hot.Nothing:
 		return nil, true
-	case stored[len(dst)] != format.EncodingBytes:
+	case stored[len(dst)] != format.EncodingBytes, expiry != 0 && expiry <= db.Now(): // it may have got another expiry since
 		return nil, false
 	}
 	return append(stored[:len(dst)], stored[len(dst)+1:]...), true

@@ -115,11 +115,8 @@ func (db *DB) Copy(ctx context.Context, level Durability, src, dst []byte, repla
 
 // Exists returns how many of the keys exist, as of one commit. A key that is named twice counts twice.
 func (db *DB) Exists(keys ...[]byte) (n int, err error) {
-	read := db.readKeys
-	if len(keys) == 1 {
-		read = db.read // the object may be open, which saves reading the disk
-	}
-	err = read(withoutValue, func(r Reader) error {
+	// The object of a single key may be open, which saves reading the disk.
+	err = db.ReadWith(ReadOptions{Large: withoutValue, Keys: len(keys) > 1}, func(r Reader) error {
 		n, err = r.Count(context.Background(), keys)
 		return err
 	})

@@ -128,7 +128,8 @@ type Options struct {
 	// Default none.
 	Modules Modules
 
-	// Clock returns the time for expiries. A time before 1970 counts as 1970. Default time.Now.
+	// Clock returns the time for expiries. A time before 1970 counts as 1970. It is called while the store holds locks, so
+	// it must not use the store. Default time.Now.
 	Clock func() time.Time
 
 	// pause is called at named points of slow paths. Tests set it to hold a goroutine there.

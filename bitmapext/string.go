@@ -263,7 +263,7 @@ func Resident(db *kv.DB, o *kv.Object, n uint64) (on, known bool) {
 	layers, i := o.Layers(), n/8
 	layer, blk := place(i / blockBytes)
 	if layer >= len(layers) || i >= layers[0].Counter(lengthIndex) {
-		return false, true
+		return false, o.Live()
 	}
 	l := layers[layer]
 	if db.Sampled(n * 0x9e3779b97f4a7c15 >> 40) {
@@ -273,5 +273,6 @@ func Resident(db *kv.DB, o *kv.Object, n uint64) (on, known bool) {
 	if first == nil {
 		return false, false
 	}
-	return byteOf((*words)(l.Words(first)), i)>>(7-n%8)&1 != 0, true
+	on = byteOf((*words)(l.Words(first)), i)>>(7-n%8)&1 != 0
+	return on, o.Live() // it was all the time: else the block may be that of the key that it was renamed to
 }

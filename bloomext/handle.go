@@ -118,7 +118,7 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 		} else {
 			present, decided = c.seen(h.DB, hashes[n], layers)
 		}
-		if !decided || known && !present {
+		if !decided || known && (!present || !c.object.Live()) { // see add
 			return n
 		}
 		calls.Replies[n] = reply.Bool(present && !known)
@@ -163,7 +163,7 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 		} else {
 			present, known = c.seen(h.DB, c.hash.Sum(item), c.asked(h.DB, true))
 		}
-		if present {
+		if present && c.object.Live() { // else the bits may be those of the key that it was renamed to
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
 		if !known { // blocks are read into memory before the key is locked, so that other adds need not wait meanwhile

@@ -66,8 +66,9 @@ func (db *DB) check(ctx context.Context, o CheckOptions) (*check.Checker, error)
 func (db *DB) checker() (*check.Checker, *storage.Snapshot) {
 	db.lockApply()
 	defer db.apply.Unlock()
+	now := db.Now()
 	snap, _ := db.store.Snapshot()
-	c := &check.Checker{Store: checked{db}, From: snap, Now: db.Now()}
+	c := &check.Checker{Store: checked{db}, From: snap, Now: now}
 	for i := range db.groups {
 		c.Counts[i] = db.groups[i].Load()
 	}

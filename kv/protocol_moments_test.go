@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/bitmapext"
+	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -170,6 +173,123 @@ func TestExpire_meanwhile(t *testing.T) {
 			if there, err := look(s); !there || err != nil {
 				t.Errorf("%s, the expiry changes after the time was asked for %d times: the key is there: %t, %v", name, before, there, err)
 			}
+		}
+	}
+}
+
+// renames gives a key's value to another key, with a copy of it left behind, in one commit.
+func (s *store) renames(from, to string) {
+	s.t.Helper()
+	s.must(s.Update(s.t.Context(), kv.NoSync, func(tx *kv.Transaction) error {
+		return tx.Write(func(w *kv.Writer) error {
+			err := w.Rename([]byte(from), []byte(to))
+			if err == nil {
+				_, err = w.Copy(context.Background(), []byte(to), []byte(from), false)
+			}
+			return err
+		})
+	}))
+}
+
+// addInSeries adds an item as a server does that has several commands of a client.
+func addInSeries(db *kv.DB, key, item string) (bool, error) {
+	calls := new(module.Series)
+	for _, item := range []string{item, "a"} {
+		calls.Add([][]byte{[]byte("BF.ADD"), []byte(key), []byte(item)})
+	}
+	module.NewSession(db).DoSeries(context.Background(), module.Of(db).Command([]byte("BF.ADD")), calls)
+	for _, r := range calls.Replies {
+		if r.IsError() {
+			return false, r.Err()
+		}
+	}
+	return calls.Replies[0].Int() == 1, nil
+}
+
+// While an item is added under a key, what is under the key is renamed, a copy of it is left behind, and the item is added to
+// what was renamed. That has the blocks in which the first add may see the item. The item has to be under both keys.
+func TestAdd_renamedMeanwhile(t *testing.T) {
+	type open = func(s *store, key string) (add, has func(item string) (bool, error))
+	for name, c := range map[string]struct {
+		asked int // how often the time is asked for before the key is locked
+		open
+	}{
+		"Bloom": {1, func(s *store, key string) (add, has func(item string) (bool, error)) {
+			f := bloomext.New(s.DB, key)
+			return f.AddString, f.MayContainString
+		}},
+		"Bloom, many": {2, func(s *store, key string) (add, has func(item string) (bool, error)) {
+			return func(item string) (bool, error) { return addInSeries(s.DB, key, item) }, bloomext.New(s.DB, key).MayContainString
+		}},
+		"cuckoo": {1, func(s *store, key string) (add, has func(item string) (bool, error)) {
+			f := cuckooext.New(s.DB, key)
+			return f.AddIfAbsentString, f.MayContainString
+		}},
+	} {
+		for before := range c.asked {
+			clock := new(setClock)
+			clock.now.Store(1000)
+			o := inMemory()
+			o.Clock = clock.time
+			s := openStore(t, o)
+			if name == "cuckoo" {
+				s.must(cuckooext.New(s.DB, "f").Reserve(cuckooext.Config{Capacity: 1000}))
+			} else {
+				s.must(bloomext.New(s.DB, "f").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 1e-6, NonScaling: true}))
+			}
+			add, has := c.open(s, "f")
+			_, err := add("a")
+			s.must(err)
+			_, err = s.Expire(kv.NoSync, []byte("f"), 1_000_000, kv.ExpireAlways) // so that every lookup asks for the time
+			s.must(err)
+			s.must(wantPresent(has("a")))
+			clock.before, clock.during = before, func() {
+				s.renames("f", "g")
+				added, _ := c.open(s, "g")
+				_, err := added("b")
+				s.must(err)
+			}
+			_, err = add("b")
+			s.must(err)
+			s.must(wantPresent(has("b")))
+		}
+	}
+}
+
+// While a bit is looked up, what is under the key is renamed, a copy of it is left behind, and the bit of what was renamed is
+// changed. The block that the lookup has is of that.
+func TestLookup_bitOfRenamed(t *testing.T) {
+	const n = 100_000
+	for _, on := range []bool{true, false} {
+		clock := new(setClock)
+		clock.now.Store(1000)
+		o := inMemory()
+		o.Clock = clock.time
+		s := openStore(t, o)
+		set := func(key string, bit uint64, on bool) {
+			s.must(s.write(key, func(w *kv.Writer, _ *kv.Object) error {
+				_, err := bitmapext.SetBit(t.Context(), w, []byte(key), bit, on)
+				return err
+			}))
+		}
+		set("f", 2_000_000, true) // in blocks
+		set("f", n, on)
+		_, err := s.Expire(kv.NoSync, []byte("f"), 1_000_000, kv.ExpireAlways) // so that every lookup asks for the time
+		s.must(err)
+		found := s.object("f")
+		s.must(s.Read(func(r kv.Reader) error {
+			_, err := bitmapext.InBlocks(r, found).Bit(n)
+			return err
+		}))
+		if got, known := bitmapext.Resident(s.DB, found, n); got != on || !known {
+			t.Fatalf("before: %t, known %t, want %t", got, known, on)
+		}
+		clock.before, clock.during = 0, func() {
+			s.renames("f", "g")
+			set("g", n, !on)
+		}
+		if got, known := bitmapext.Resident(s.DB, found, n); known && got != on {
+			t.Errorf("the bit is %t, was %t all the time", got, on)
 		}
 	}
 }

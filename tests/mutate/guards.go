@@ -1367,8 +1367,8 @@ var guards = []mutation{
 	}},
 	{name: "an item that may be there in halves is not added", pkg: "./kv", tests: "^TestSlots_addIfAbsentMeanwhile$", edits: []edit{
 		{"cuckooext/handle.go",
-			"present && even && before == after {",
-			"present && even && (before == after || true) {"},
+			"present && even && before == after && c",
+			"present && even && (before == after || true) && c"},
 	}},
 	{name: "layers that do not nest are opened", pkg: "./cuckooext", tests: "^TestFilter_nested$", edits: []edit{
 		{"cuckooext/filter.go",

@@ -21,7 +21,7 @@ var inSeries = []mutation{
 	inServer("an error of a series leaves replies unset", "^TestSeries_oneByOne$", edit{"scalableext/answers.go",
 		"		replies[i] = Bool(one(item))\n", "		if i < 0 {\n			replies[i] = Bool(one(item))\n		}\n"}),
 	inServer("a series takes a new item for known", "^TestSeries_oneByOne$", edit{"bloomext/handle.go",
-		"if !decided || known && !present {", "if !decided {"}),
+		"if !decided || known && (!present || !c.object.Live()) {", "if !decided {"}),
 	inServer("a series counts as one command", "^TestSeries_oneCommit$", edit{"server/series.go",
 		"c.server.stats.countSeries(cmd, n, took, failed)", "c.server.stats.countSeries(cmd, 1, took, failed)"}),
 	inServer("errors of a series are not counted", "^TestSeries_oneByOne$", edit{"server/series.go",

@@ -89,13 +89,9 @@ func (r *run) copyKeys(ctx context.Context, from Doer, keys [][]byte) error {
 	if err != nil {
 		return err
 	}
-	now := r.Now()
 	var texts []item
 	for n, key := range keys {
-		i := item{key: key}
-		if life := lives[n].Int(); life >= 0 {
-			i.expires = now.Add(time.Duration(life) * time.Millisecond)
-		}
+		i := item{key: key, expires: r.expiry(lives[n])}
 		name := string(types[n].Bytes())
 		switch {
 		case name == "none" || lives[n].Int() == -2: // gone
@@ -121,6 +117,31 @@ func (r *run) copyKeys(ctx context.Context, from Doer, keys [][]byte) error {
 	return r.copyStrings(ctx, from, texts)
 }
 
+// expiry returns when a key expires of which PTTL has said this, zero for never.
+func (r *run) expiry(life reply.Reply) (at time.Time) {
+	if life.Int() >= 0 {
+		at = r.Now().Add(time.Duration(life.Int()) * time.Millisecond)
+	}
+	return at
+}
+
+// sameTime reports whether two keys expire at about the same time, or never.
+func sameTime(a, b time.Time) bool {
+	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() <= sameExpiry
+}
+
+// askAgain sees to it that a filter expires when it does at the source now: copying it may have taken long. There is false
+// if the source has it no more.
+func (r *run) askAgain(ctx context.Context, i *item) (there bool, err error) {
+	f, ok := i.filter.(*serverFilter)
+	if !ok {
+		return true, nil
+	}
+	life, err := do(ctx, f.from, command("PTTL", f.key))
+	i.expires = r.expiry(life)
+	return life.Int() != -2, err
+}
+
 // copyStrings copies strings, as many at a time as most allows.
 func (r *run) copyStrings(ctx context.Context, from Doer, items []item) error {
 	var keys [][]byte
@@ -137,21 +158,53 @@ func (r *run) copyStrings(ctx context.Context, from Doer, items []item) error {
 			total += lengths[end].Int()
 			end++
 		}
-		values, err := about(ctx, from, "GET", keys[begin:end])
+		if err := r.copyPart(ctx, from, items[begin:end]); err != nil {
+			return err
+		}
+		begin = end
+	}
+	return nil
+}
+
+// copyPart copies some strings. It asks when they expire once more: the time that a key had before its value was read may be
+// that of another value.
+func (r *run) copyPart(ctx context.Context, from Doer, items []item) error {
+	for range attempts {
+		var keys [][]byte
+		for _, i := range items {
+			keys = append(keys, i.key)
+		}
+		values, err := about(ctx, from, "GET", keys)
 		if err != nil {
 			return err
 		}
-		var part []item
-		for n, value := range values {
-			if !value.IsError() && !isNone(value) { // otherwise it was replaced, or removed
-				items[begin+n].value = value.Bytes()
-				part = append(part, items[begin+n])
+		lives, err := about(ctx, from, "PTTL", keys)
+		if err != nil {
+			return err
+		}
+		var part, again []item
+		for n, i := range items {
+			before := i.expires
+			i.value, i.expires = values[n].Bytes(), r.expiry(lives[n])
+			switch {
+			case values[n].IsError() || isNone(values[n]) || lives[n].Int() == -2: // it was replaced, or removed
+			case sameTime(before, i.expires):
+				part = append(part, i)
+			default:
+				again = append(again, i)
 			}
 		}
 		if err := r.putStrings(ctx, part); err != nil {
 			return err
 		}
-		begin = end
+		if items = again; len(items) == 0 {
+			return nil
+		}
+	}
+	for _, i := range items {
+		if err := r.failing(ctx, i, errChanges); err != nil {
+			return err
+		}
 	}
 	return nil
 }

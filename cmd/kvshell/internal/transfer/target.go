@@ -17,8 +17,10 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// attempts is how often a filter is copied that changes meanwhile.
+// attempts is how often a key is copied that changes meanwhile.
 const attempts = 3
+
+var errChanges = &itemError{fmt.Sprintf("it changed %d times while it was copied", attempts)}
 
 // sameExpiry is how far apart two times may be at which a key expires.
 const sameExpiry = time.Second
@@ -178,11 +180,7 @@ func (r *run) unchanged(ctx context.Context, i item) error {
 		return err
 	}
 	life, ok := r.life(i)
-	has := time.Duration(got.Int()) * time.Millisecond
-	switch {
-	case !ok || got.Int() == -2:
-		return nil
-	case life == 0 && got.Int() == -1, life > 0 && got.Int() >= 0 && (life-has).Abs() <= sameExpiry:
+	if !ok || got.Int() == -2 || sameTime(i.expires, r.expiry(got)) {
 		return nil
 	}
 	return r.expire(ctx, r.target(i.key), life)
@@ -251,6 +249,9 @@ func (r *run) tryFilter(ctx context.Context, i item) error {
 			}
 		}
 		if equal {
+			if there, err := r.askAgain(ctx, &i); !there || err != nil {
+				return err
+			}
 			return r.unchanged(ctx, i)
 		}
 		if replace, err := r.conflict(i); !replace {
@@ -262,6 +263,11 @@ func (r *run) tryFilter(ctx context.Context, i item) error {
 		return err
 	}
 	r.Step("loaded")
+	if there, err := r.askAgain(ctx, &i); err != nil {
+		return err
+	} else if !there {
+		return r.removeCopy(ctx, i)
+	}
 	return r.finish(ctx, i, beside, missing)
 }
 
@@ -337,7 +343,7 @@ func (r *run) load(ctx context.Context, i item, beside []byte) error {
 		}
 		return nil
 	}
-	return &itemError{fmt.Sprintf("it changed %d times while it was copied", attempts)}
+	return errChanges
 }
 
 // equal reports whether the target has the same filter already.

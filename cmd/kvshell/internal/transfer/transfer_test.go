@@ -522,6 +522,50 @@ func TestCopy_replacedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestCopy_timeOfAnother replaces a value by one with another time to live when that of the first is known: what is copied has
+// its own.
+func TestCopy_timeOfAnother(t *testing.T) {
+	for _, lives := range [][2]time.Duration{{0, time.Hour}, {time.Hour, 0}, {time.Hour, 2 * time.Hour}} {
+		for _, equal := range []bool{false, true} {
+			from, to := newFake(), newFake()
+			from.keys["s"] = &value{text: "old", life: lives[0]}
+			from.keys["f"] = &value{bloom: bloomOf(t, 1), life: lives[0]}
+			if equal {
+				to.keys["f"] = &value{bloom: bloomOf(t, 1)}
+			}
+			from.before = func(words []string) {
+				switch words[0] {
+				case "GET":
+					from.keys["s"] = &value{text: "new", life: lives[1]}
+				case "BF.SCANDUMP":
+					from.keys["f"].life = lives[1]
+				}
+			}
+			if report, err := Copy(t.Context(), from, to, options()); err != nil || report.Err() != nil {
+				t.Errorf("%v: %+v, %v", lives, report, err)
+			}
+			same(t, to.keys, from.keys)
+		}
+	}
+	from, to := newFake(), newFake()
+	from.keys["s"], from.keys["f"] = &value{text: "x"}, &value{bloom: bloomOf(t, 1)}
+	from.before = func(words []string) {
+		if words[0] == "GET" {
+			from.keys["s"].life += time.Hour
+		}
+	}
+	to.before = func(words []string) {
+		if words[0] == "BF.INFO" { // the last that is asked about a filter that was loaded
+			delete(from.keys, "f")
+		}
+	}
+	report, err := Copy(t.Context(), from, to, options())
+	if err != nil || len(report.Failed) != 1 || report.Failed[0] != `"s": it changed 3 times while it was copied` {
+		t.Errorf("%+v, %v", report, err)
+	}
+	same(t, to.keys, map[string]*value{})
+}
+
 // long returns a string that no SET of the tests takes, as bitmaps may be.
 func long() string { return strings.Repeat("0123456789abcdef", pieceSize/8) + "end" }
 

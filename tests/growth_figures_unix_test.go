@@ -141,12 +141,12 @@ func growthFigures(t *testing.T, way growthWay, log string) {
 	slices.Sort(took)
 	worked /= time.Duration(items)
 	room, cpu := after.Layers[len(after.Layers)-1], cpuTime(t)
-	still := uint64(0) // adds during which the filter does not grow
-	for ; still+1 < (room.Capacity-room.Items)/2; still++ {
+	still := uint64(0) // adds during which the filter does not grow; none if the layer is nearly full already
+	for ; still+1 < (room.Capacity-min(room.Capacity, room.Items))/2; still++ {
 		_, err := f.AddUint64(items + still)
 		must(t, err)
 	}
-	calm := (cpuTime(t) - cpu) / time.Duration(still)
+	calm := (cpuTime(t) - cpu) / time.Duration(max(still, 1))
 	var x uint64 = 1
 	begin := time.Now()
 	const lookups = 1_000_000

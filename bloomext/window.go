@@ -77,7 +77,8 @@ func (f *filter) asked(db *kv.DB, add bool) int {
 	return f.alive(db.Now())
 }
 
-// mayContainRecent is MayContain for a windowed filter that was found.
+// mayContainRecent is MayContain for a windowed filter that was found. It asks at the end whether that has ended: then an item
+// may be in a slice that it does not have, and may have been added to that before the older one expired.
 func mayContainRecent(h *handle, c *filter, item []byte) (bool, error) {
 	if present, known := c.seen(h.DB, c.hash.Sum(item), c.asked(h.DB, false)); known && (present || c.object.Live()) {
 		return present, nil

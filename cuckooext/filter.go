@@ -180,22 +180,20 @@ func (f *filter) Resident(h uint64) (present, known bool) {
 	if !known {
 		return false, false
 	}
-	return false, !f.moved(h, before) && f.object.Live()
+	return false, !f.moved(h, before)
 }
 
-// moved reports whether blocks have changed since the sum of their versions was before.
+// moved reports whether blocks may have changed since the sum of their versions was before.
 //
-// An object that took over the layers of another shares their versions. But it may have another layer, to which an item
-// has come from these: whoever finds nothing also asks whether the object is live.
+// If the object has ended, they may have. An object that took over its layers shares their versions, but may have another
+// layer, to which an item has come from these; and if it was closed to save memory, commits change the versions of another,
+// and what is read from disk is newer than what was resident.
 func (f *filter) moved(h, before uint64) bool {
 	after, _ := f.versions(h)
-	return before != after
+	return before != after || !f.object.Live()
 }
 
 // count returns the number of copies of an item. If enough is 1, it stops at the first layer that has one.
-//
-// If the object was closed meanwhile, to save memory, commits change the versions of another. What was read from disk
-// may be newer then than what was resident.
 func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	before, even := f.versions(h)
 	for i := range f.layers {
@@ -211,7 +209,7 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	if r.Fixed() {
 		return n, nil
 	}
-	if !even || f.moved(h, before) || !f.object.Live() {
+	if !even || f.moved(h, before) {
 		return n, scalableext.ErrMoved
 	}
 	return n, nil

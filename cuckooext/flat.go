@@ -193,7 +193,7 @@ func (f *filter) compatibleResident(h uint64) (present, known bool) {
 			}
 		}
 	}
-	return false, known && !f.moved(h, before) && f.object.Live()
+	return false, known && !f.moved(h, before)
 }
 
 // copiesIn returns how many slots of the buckets of a spot have its fingerprint. If both buckets are the same, each slot

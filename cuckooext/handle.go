@@ -158,7 +158,7 @@ func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 		if h.DB.Sampled(hash) {
 			c.Touch(h.DB, hash)
 		}
-		if after, _ := c.versions(hash); present && even && before == after && c.object.Live() { // else it may have been renamed, and the item be of that key
+		if present && even && !c.moved(hash, before) { // nor may the item be of the key that the filter was renamed to
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
 	}

@@ -66,7 +66,7 @@ func (db *DB) check(ctx context.Context, o CheckOptions) (*check.Checker, error)
 func (db *DB) checker() (*check.Checker, *storage.Snapshot) {
 	db.lockApply()
 	defer db.apply.Unlock()
-	now := db.Now()
+	now := db.Now() // if a clock panics, no snapshot is open
 	snap, _ := db.store.Snapshot()
 	c := &check.Checker{Store: checked{db}, From: snap, Now: now}
 	for i := range db.groups {

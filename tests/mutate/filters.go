@@ -162,8 +162,8 @@ var filters = []mutation{
 		"	if n > 0 {\n		s.bump(oldest, foundLatelyCounter, 1)", "	if n > 2 {\n		s.bump(oldest, foundLatelyCounter, 1)"}),
 	inCounting("a layer that was added is stored as one of old programs", "^TestLayerParams_golden$", edit{"countingext/format.go",
 		"	if p.ordered {\n		version = orderedLayerVersion\n	}\n", ""}),
-	{name: "a counting filter takes blocks of different moments for one", pkg: "./kv", tests: "^TestRead_movedAfterClosing$", edits: []edit{
+	{name: "a counting filter takes blocks of different moments for one", pkg: "./kv", tests: "^Test(Read_movedAfterClosing|Lookup_movedToNewLayer)$", edits: []edit{
 		{"countingext/filter.go", " || !f.object.Live()", ""}}},
-	{name: "a cuckoo filter takes blocks of different moments for one", pkg: "./kv", tests: "^TestRead_closedBetweenBlocks$", edits: []edit{
+	{name: "a cuckoo filter takes blocks of different moments for one", pkg: "./kv", tests: "^Test(Read_closedBetweenBlocks|Lookup_movedToNewLayer|Add_renamedMeanwhile)$", edits: []edit{
 		{"cuckooext/filter.go", " || !f.object.Live()", ""}}},
 }

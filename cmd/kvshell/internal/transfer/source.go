@@ -89,9 +89,10 @@ func (r *run) copyKeys(ctx context.Context, from Doer, keys [][]byte) error {
 	if err != nil {
 		return err
 	}
+	now := r.Now()
 	var texts []item
 	for n, key := range keys {
-		i := item{key: key, expires: r.expiry(lives[n])}
+		i := item{key: key, expires: expiry(now, lives[n])}
 		name := string(types[n].Bytes())
 		switch {
 		case name == "none" || lives[n].Int() == -2: // gone
@@ -117,10 +118,10 @@ func (r *run) copyKeys(ctx context.Context, from Doer, keys [][]byte) error {
 	return r.copyStrings(ctx, from, texts)
 }
 
-// expiry returns when a key expires of which PTTL has said this, zero for never.
-func (r *run) expiry(life reply.Reply) (at time.Time) {
+// expiry returns when a key expires of which PTTL has said this at a time, zero for never.
+func expiry(now time.Time, life reply.Reply) (at time.Time) {
 	if life.Int() >= 0 {
-		at = r.Now().Add(time.Duration(life.Int()) * time.Millisecond)
+		at = now.Add(time.Duration(life.Int()) * time.Millisecond)
 	}
 	return at
 }
@@ -138,17 +139,23 @@ func (r *run) askAgain(ctx context.Context, i *item) (there bool, err error) {
 		return true, nil
 	}
 	life, err := do(ctx, f.from, command("PTTL", f.key))
-	i.expires = r.expiry(life)
-	return life.Int() != -2, err
+	if err != nil {
+		return false, err
+	}
+	i.expires = expiry(r.Now(), life)
+	return life.Int() != -2, nil
+}
+
+func keysOf(items []item) (keys [][]byte) {
+	for _, i := range items {
+		keys = append(keys, i.key)
+	}
+	return keys
 }
 
 // copyStrings copies strings, as many at a time as most allows.
 func (r *run) copyStrings(ctx context.Context, from Doer, items []item) error {
-	var keys [][]byte
-	for _, i := range items {
-		keys = append(keys, i.key)
-	}
-	lengths, err := about(ctx, from, "STRLEN", keys)
+	lengths, err := about(ctx, from, "STRLEN", keysOf(items))
 	if err != nil {
 		return err
 	}
@@ -170,10 +177,7 @@ func (r *run) copyStrings(ctx context.Context, from Doer, items []item) error {
 // that of another value.
 func (r *run) copyPart(ctx context.Context, from Doer, items []item) error {
 	for range attempts {
-		var keys [][]byte
-		for _, i := range items {
-			keys = append(keys, i.key)
-		}
+		keys := keysOf(items)
 		values, err := about(ctx, from, "GET", keys)
 		if err != nil {
 			return err
@@ -182,10 +186,11 @@ func (r *run) copyPart(ctx context.Context, from Doer, items []item) error {
 		if err != nil {
 			return err
 		}
+		now := r.Now()
 		var part, again []item
 		for n, i := range items {
 			before := i.expires
-			i.value, i.expires = values[n].Bytes(), r.expiry(lives[n])
+			i.value, i.expires = values[n].Bytes(), expiry(now, lives[n])
 			switch {
 			case values[n].IsError() || isNone(values[n]) || lives[n].Int() == -2: // it was replaced, or removed
 			case sameTime(before, i.expires):

@@ -566,6 +566,33 @@ func TestCopy_timeOfAnother(t *testing.T) {
 	same(t, to.keys, map[string]*value{})
 }
 
+// TestCopy_slowFilter copies a filter for a while: a string that was listed with it expires when it did, and is read once.
+func TestCopy_slowFilter(t *testing.T) {
+	from, to := newFake(), newFake()
+	from.keys["f"], from.keys["s"] = &value{bloom: bloomOf(t, 1)}, &value{text: "x", life: time.Hour}
+	passed := time.Duration(0)
+	o := Options{Now: func() time.Time { return now.Add(passed) }}
+	to.before = func(words []string) {
+		if words[0] == "BF.LOADCHUNK" {
+			passed += time.Minute
+			from.keys["s"].life -= time.Minute
+		}
+	}
+	if report, err := Copy(t.Context(), from, to, o); err != nil || report.Err() != nil {
+		t.Errorf("%+v, %v", report, err)
+	}
+	gets := 0
+	for _, command := range from.log {
+		if command == "GET" {
+			gets++
+		}
+	}
+	if passed == 0 || gets != 1 {
+		t.Errorf("after %v the string was read %d times, want once", passed, gets)
+	}
+	same(t, to.keys, from.keys)
+}
+
 // long returns a string that no SET of the tests takes, as bitmaps may be.
 func long() string { return strings.Repeat("0123456789abcdef", pieceSize/8) + "end" }
 

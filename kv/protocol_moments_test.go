@@ -27,44 +27,32 @@ type deleting interface {
 // A lookup has found a filter. Before it reads the first block, a transaction deletes the item, makes the filter grow and adds
 // the item again, to a layer that the lookup does not know. No commit left the filter without the item.
 func TestLookup_movedToNewLayer(t *testing.T) {
-	for name, open := range map[string]func(*kv.DB) (reserve func() error, in func(*kv.Transaction) deleting){
-		"cuckoo": func(db *kv.DB) (func() error, func(*kv.Transaction) deleting) {
+	cuckoo := func(config cuckooext.Config) func(*kv.DB, *kv.Transaction) (deleting, error) {
+		return func(db *kv.DB, tx *kv.Transaction) (deleting, error) {
 			f := cuckooext.New(db, "f")
-			return func() error { return f.Reserve(cuckooext.Config{Capacity: 1000}) }, func(tx *kv.Transaction) deleting {
-				if tx == nil {
-					return f
-				}
-				return f.In(tx)
+			if tx != nil {
+				return f.In(tx), nil
 			}
-		},
-		"compatible cuckoo": func(db *kv.DB) (func() error, func(*kv.Transaction) deleting) {
-			f := cuckooext.New(db, "f")
-			return func() error {
-					return f.Reserve(cuckooext.Config{Capacity: 1024, Layout: scalableext.LayoutCompatible})
-				}, func(tx *kv.Transaction) deleting {
-					if tx == nil {
-						return f
-					}
-					return f.In(tx)
-				}
-		},
-		"counting": func(db *kv.DB) (func() error, func(*kv.Transaction) deleting) {
+			return f, f.Reserve(config)
+		}
+	}
+	for name, open := range map[string]func(*kv.DB, *kv.Transaction) (deleting, error){ // makes the filter unless in a transaction
+		"cuckoo":            cuckoo(cuckooext.Config{Capacity: 1000}),
+		"compatible cuckoo": cuckoo(cuckooext.Config{Capacity: 1024, Layout: scalableext.LayoutCompatible}),
+		"counting": func(db *kv.DB, tx *kv.Transaction) (deleting, error) {
 			f := countingext.New(db, "f")
-			return func() error { return f.Reserve(countingext.Config{Capacity: 1000, ErrorRate: 0.001}) }, func(tx *kv.Transaction) deleting {
-				if tx == nil {
-					return f
-				}
-				return f.In(tx)
+			if tx != nil {
+				return f.In(tx), nil
 			}
+			return f, f.Reserve(countingext.Config{Capacity: 1000, ErrorRate: 0.001})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := inMemory()
 			o.Modules = coreext.With(countingext.Module())
 			s := openStore(t, o)
-			reserve, in := open(s.DB)
-			s.must(reserve())
-			f := in(nil)
+			f, err := open(s.DB, nil)
+			s.must(err)
 			for i := range 600 {
 				_, err := f.AddString(fmt.Sprint(i))
 				s.must(err)
@@ -77,7 +65,10 @@ func TestLookup_movedToNewLayer(t *testing.T) {
 				}
 				done = true
 				s.must(s.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error {
-					f := in(tx)
+					f, err := open(s.DB, tx)
+					if err != nil {
+						return err
+					}
 					if deleted, err := f.DeleteString(asked); !deleted || err != nil {
 						return fmt.Errorf("item %s was deleted: %t, %w", asked, deleted, err)
 					}
@@ -86,7 +77,7 @@ func TestLookup_movedToNewLayer(t *testing.T) {
 							return err
 						}
 					}
-					_, err := f.AddString(asked)
+					_, err = f.AddString(asked)
 					return err
 				}))
 			})

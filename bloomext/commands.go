@@ -246,12 +246,12 @@ func windowReply(c *module.Call, i Info) []scalableext.Fact {
 	var slices []reply.Reply
 	for _, s := range i.Slices {
 		facts := []reply.Pair{
-			reply.Field("Items", reply.Int(int64(s.Items))), reply.Field("Capacity", reply.Int(int64(s.Capacity))),
-			reply.DoubleField("Fill", s.Fill),
+			reply.Label("Items", reply.Int(int64(s.Items))), reply.Label("Capacity", reply.Int(int64(s.Capacity))),
+			reply.Label("Fill", reply.Double(s.Fill)),
 		}
 		if i.Window != 0 {
-			facts = append(facts, reply.Field("Age", reply.Int(max(0, now-s.Begun.UnixMilli()))),
-				reply.Field("Expires in", reply.Int(max(0, s.ExpiresAt.UnixMilli()-now))))
+			facts = append(facts, reply.Label("Age", reply.Int(max(0, now-s.Begun.UnixMilli()))),
+				reply.Label("Expires in", reply.Int(max(0, s.ExpiresAt.UnixMilli()-now))))
 		}
 		slices = append(slices, reply.Map(facts...))
 	}
@@ -259,7 +259,7 @@ func windowReply(c *module.Call, i Info) []scalableext.Fact {
 	if i.Last != 0 {
 		window = scalableext.IntFact("LAST", "Last", i.Last)
 	}
-	return []scalableext.Fact{window, {Word: "SLICES", Field: reply.Field("Slices", reply.Array(slices...))}}
+	return []scalableext.Fact{window, {Word: "SLICES", Field: reply.Label("Slices", reply.Array(slices...))}}
 }
 
 func debug(c *module.Call) reply.Reply {

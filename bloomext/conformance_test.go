@@ -59,7 +59,7 @@ BF.RESERVE other 0.01 100 => -WRONGTYPE Operation against a key holding the wron
 		{"RESERVE: ends of the ranges", kv.Options{MaxFilterBytes: 1 << 42}, `
 BF.RESERVE a 0.999999 1 => +OK
 BF.RESERVE b 0.000001 1 EXPANSION 32768 => +OK
-BF.INFO b EXPANSION => [:32768] | {"Expansion rate" :32768}
+BF.INFO b EXPANSION => [:32768] | {+Expansion rate :32768}
 BF.RESERVE c 0.01 1099511627776 NONSCALING => +OK
 BF.RESERVE d 0.01 1099511627776 => +OK
 BF.ADD c x => :1 | #t
@@ -74,28 +74,28 @@ bf.Reserve b x y EXPANSION z NONSCALING v w => -ERR wrong number of arguments fo
 `},
 		{"RESERVE: option words in any case, the first counts, unknown ones are ignored", kv.Options{}, `
 BF.RESERVE a 0.01 100 nonScaling => +OK
-BF.INFO a EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO a EXPANSION => [_] | {+Expansion rate _}
 BF.RESERVE b 0.01 100 eXpansion 3 => +OK
-BF.INFO b EXPANSION => [:3] | {"Expansion rate" :3}
+BF.INFO b EXPANSION => [:3] | {+Expansion rate :3}
 BF.RESERVE c 0.01 100 EXPANSION 3 EXPANSION => +OK
-BF.INFO c EXPANSION => [:3] | {"Expansion rate" :3}
+BF.INFO c EXPANSION => [:3] | {+Expansion rate :3}
 BF.RESERVE d 0.01 100 what EXPANSION 4 => +OK
-BF.INFO d EXPANSION => [:4] | {"Expansion rate" :4}
+BF.INFO d EXPANSION => [:4] | {+Expansion rate :4}
 BF.RESERVE e 0.01 100 NON NONSCALINGS EXPAND => +OK
-BF.INFO e EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO e EXPANSION => [:2] | {+Expansion rate :2}
 BF.RESERVE f 0.01 100 "nonſcaling" "expanſion" x => +OK
-BF.INFO f EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO f EXPANSION => [:2] | {+Expansion rate :2}
 `},
 		{"EXPANSION 0 is NONSCALING", kv.Options{}, `
 BF.RESERVE a 0.0001 2 EXPANSION 0 => +OK
 BF.RESERVE b 0.0001 2 EXPANSION 0 NONSCALING => +OK
-BF.INFO a EXPANSION => [_] | {"Expansion rate" _}
-BF.INFO b EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO a EXPANSION => [_] | {+Expansion rate _}
+BF.INFO b EXPANSION => [_] | {+Expansion rate _}
 BF.MADD a x y z => [:1 :1 -ERR non scaling filter is full] | [#t #t -ERR non scaling filter is full]
 BF.INSERT c CAPACITY 2 EXPANSION 0 ITEMS x y z
   => [:1 :1 -ERR non scaling filter is full]
   | [#t #t -ERR non scaling filter is full]
-BF.INFO c EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO c EXPANSION => [_] | {+Expansion rate _}
 `},
 		{"a rate above 0.25 is 0.25", kv.Options{}, `
 BF.RESERVE a 0.9 100 NONSCALING => +OK
@@ -111,12 +111,12 @@ BF.DEBUG d => ["size:0" "bytes:... capacity:100 size:0 ratio:0.24"]
 BF.ADD a x => :1 | #t
 BF.MADD b x => [:1] | [#t]
 BF.INSERT c ITEMS x => [:1] | [#t]
-BF.INFO a CAPACITY => [:100] | {"Capacity" :100}
-BF.INFO b CAPACITY => [:100] | {"Capacity" :100}
-BF.INFO c CAPACITY => [:100] | {"Capacity" :100}
-BF.INFO a EXPANSION => [:2] | {"Expansion rate" :2}
-BF.INFO b EXPANSION => [:2] | {"Expansion rate" :2}
-BF.INFO c EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO a CAPACITY => [:100] | {+Capacity :100}
+BF.INFO b CAPACITY => [:100] | {+Capacity :100}
+BF.INFO c CAPACITY => [:100] | {+Capacity :100}
+BF.INFO a EXPANSION => [:2] | {+Expansion rate :2}
+BF.INFO b EXPANSION => [:2] | {+Expansion rate :2}
+BF.INFO c EXPANSION => [:2] | {+Expansion rate :2}
 BF.RESERVE d 0.01 100 EXPANSION 2 => +OK
 BF.MERGE d a b c => +OK
 `},
@@ -147,25 +147,25 @@ BF.EXISTS "" x => :1 | #t
 `},
 		{"INSERT: words by their first letters", kv.Options{}, `
 BF.INSERT a c 500 er 0.001 e 4 i x y => [:1 :1] | [#t #t]
-BF.INFO a CAPACITY => [:500] | {"Capacity" :500}
-BF.INFO a EXPANSION => [:4] | {"Expansion rate" :4}
+BF.INFO a CAPACITY => [:500] | {+Capacity :500}
+BF.INFO a EXPANSION => [:4] | {+Expansion rate :4}
 BF.DEBUG a => ["size:2" "bytes:... capacity:500 size:2 ratio:0.0007"]
 BF.INSERT b Cucumber 7 ERgo 0.001 Egg 3 Inside x => [:1] | [#t]
-BF.INFO b CAPACITY => [:7] | {"Capacity" :7}
-BF.INFO b EXPANSION => [:3] | {"Expansion rate" :3}
+BF.INFO b CAPACITY => [:7] | {+Capacity :7}
+BF.INFO b EXPANSION => [:3] | {+Expansion rate :3}
 BF.INSERT c NiCe ITEMS x => -ERR not found
 BF.INSERT c noc ITEMS x => -ERR not found
 BF.INSERT c nocreate ITEMS x => -ERR not found
 BF.INSERT d N ITEMS x => [:1] | [#t]
-BF.INFO d EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO d EXPANSION => [_] | {+Expansion rate _}
 BF.INSERT e NO ITEMS x => [:1] | [#t]
-BF.INFO e EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO e EXPANSION => [_] | {+Expansion rate _}
 BF.INSERT f nonscaling ITEMS x => [:1] | [#t]
-BF.INFO f EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO f EXPANSION => [_] | {+Expansion rate _}
 BF.INSERT g ITEMS CAPACITY 5 NOCREATE ITEMS => [4*:1] | [4*#t]
-BF.INFO g CAPACITY => [:100] | {"Capacity" :100}
+BF.INFO g CAPACITY => [:100] | {+Capacity :100}
 BF.INSERT h CAPACITY 10 CAPACITY 20 ITEMS x => [:1] | [#t]
-BF.INFO h CAPACITY => [:20] | {"Capacity" :20}
+BF.INFO h CAPACITY => [:20] | {+Capacity :20}
 BF.INSERT z WHAT ITEMS x => -Unknown argument received
 BF.INSERT z "" ITEMS x => -Unknown argument received
 BF.INSERT z TTL 10 ITEMS x => -Unknown argument received
@@ -194,8 +194,8 @@ BF.INSERT missing CAPACITY x NOCREATE ITEMS a => -Bad capacity
 BF.INSERT other CAPACITY x ITEMS a => -Bad capacity
 BF.INSERT other NOCREATE ITEMS a => -WRONGTYPE Operation against a key holding the wrong kind of value
 BF.INSERT f CAPACITY 50 ERROR 0.5 EXPANSION 8 NONSCALING ITEMS a => [:1] | [#t]
-BF.INFO f CAPACITY => [:10] | {"Capacity" :10}
-BF.INFO f EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO f CAPACITY => [:10] | {+Capacity :10}
+BF.INFO f EXPANSION => [:2] | {+Expansion rate :2}
 BF.CARD f => :1
 `},
 		{"INSERT: NOCREATE, and no ITEMS", kv.Options{}, `
@@ -212,7 +212,7 @@ EXISTS f => :0
 BF.INSERT f CAPACITY 10 ERROR 0.0001 ITEMS a => [:1] | [#t]
 BF.INSERT f NOCREATE ITEMS a b => [:0 :1] | [#f #t]
 BF.INSERT f NOCREATE CAPACITY 20 ERROR 0.1 ITEMS c => [:1] | [#t]
-BF.INFO f CAPACITY => [:10] | {"Capacity" :10}
+BF.INFO f CAPACITY => [:10] | {+Capacity :10}
 `},
 		{"INSERT: NONSCALING wins over EXPANSION", kv.Options{}, `
 BF.INSERT f NONSCALING EXPANSION 4 CAPACITY 2 ERROR 0.0001 ITEMS a b c
@@ -221,8 +221,8 @@ BF.INSERT f NONSCALING EXPANSION 4 CAPACITY 2 ERROR 0.0001 ITEMS a b c
 BF.INSERT g EXPANSION 4 NONSCALING CAPACITY 2 ERROR 0.0001 ITEMS a b c
   => [:1 :1 -ERR non scaling filter is full]
   | [#t #t -ERR non scaling filter is full]
-BF.INFO f EXPANSION => [_] | {"Expansion rate" _}
-BF.INFO g EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO f EXPANSION => [_] | {+Expansion rate _}
+BF.INFO g EXPANSION => [_] | {+Expansion rate _}
 `},
 		{"a full filter that does not scale", kv.Options{}, `
 BF.RESERVE f 0.0001 3 NONSCALING => +OK
@@ -237,8 +237,8 @@ BF.MADD f a d a => [:0 -ERR non scaling filter is full] | [#f -ERR non scaling f
 BF.INSERT f ITEMS b c d a => [:0 :0 -ERR non scaling filter is full] | [#f #f -ERR non scaling filter is full]
 BF.INSERT f NOCREATE ITEMS d => [-ERR non scaling filter is full]
 BF.INFO f
-  => ["Capacity" :3 "Size" ... "Number of filters" :1 "Number of items inserted" :3 "Expansion rate" _]
-  | {"Capacity" :3 "Size" ... "Number of filters" :1 "Number of items inserted" :3 "Expansion rate" _}
+  => [+Capacity :3 +Size ... +Number of filters :1 +Number of items inserted :3 +Expansion rate _]
+  | {+Capacity :3 +Size ... +Number of filters :1 +Number of items inserted :3 +Expansion rate _}
 BF.INSERT g CAPACITY 2 ERROR 0.0001 NONSCALING ITEMS a b a c a
   => [:1 :1 :0 -ERR non scaling filter is full]
   | [#t #t #f -ERR non scaling filter is full]
@@ -249,11 +249,11 @@ CONFIG SET growth-log-bytes 0 => +OK
 BF.RESERVE f 0.0001 2 EXPANSION 1 => +OK
 BF.MADD f a b a b => [:1 :1 :0 :0] | [#t #t #f #f]
 BF.ADD f a => :0 | #f
-BF.INFO f FILTERS => [:1] | {"Number of filters" :1}
+BF.INFO f FILTERS => [:1] | {+Number of filters :1}
 BF.MADD f a c a b c => [:0 :1 :0 :0 :0] | [#f #t #f #f #f]
-BF.INFO f FILTERS => [:2] | {"Number of filters" :2}
+BF.INFO f FILTERS => [:2] | {+Number of filters :2}
 BF.MADD f d a c e => [:1 :0 :0 :1] | [#t #f #f #t]
-BF.INFO f FILTERS => [:3] | {"Number of filters" :3}
+BF.INFO f FILTERS => [:3] | {+Number of filters :3}
 BF.MEXISTS f a b c d e f => [5*:1 :0] | [5*#t #f]
 BF.CARD f => :5
 `},
@@ -261,7 +261,7 @@ BF.CARD f => :5
 CONFIG SET growth-log-bytes 0 => +OK
 BF.RESERVE f 0.0001 4 => +OK
 BF.MADD f i{1..12} => [12*:1] | [12*#t]
-BF.INFO f SIZE => [:288] | {"Size" :288}
+BF.INFO f SIZE => [:288] | {+Size :288}
 BF.MADD f i1 x i2 y x i12
   => [:0 -ERR problem inserting into filter :0 -ERR problem inserting into filter -ERR problem inserting into filter :0]
   | [#f -ERR problem inserting into filter #f -ERR problem inserting into filter -ERR problem inserting into filter #f]
@@ -300,18 +300,18 @@ BF.CARD f => :2
 BF.RESERVE f 0.01 100 => +OK
 BF.MADD f a b => [:1 :1] | [#t #t]
 BF.INFO f
-  => ["Capacity" :100 "Size" :288 "Number of filters" :1 "Number of items inserted" :2 "Expansion rate" :2]
-  | {"Capacity" :100 "Size" :288 "Number of filters" :1 "Number of items inserted" :2 "Expansion rate" :2}
-BF.INFO f CAPACITY => [:100] | {"Capacity" :100}
-BF.INFO f Size => [:288] | {"Size" :288}
-BF.INFO f filters => [:1] | {"Number of filters" :1}
-BF.INFO f ITEMS => [:2] | {"Number of items inserted" :2}
-BF.INFO f EXPANSION => [:2] | {"Expansion rate" :2}
+  => [+Capacity :100 +Size :288 +Number of filters :1 +Number of items inserted :2 +Expansion rate :2]
+  | {+Capacity :100 +Size :288 +Number of filters :1 +Number of items inserted :2 +Expansion rate :2}
+BF.INFO f CAPACITY => [:100] | {+Capacity :100}
+BF.INFO f Size => [:288] | {+Size :288}
+BF.INFO f filters => [:1] | {+Number of filters :1}
+BF.INFO f ITEMS => [:2] | {+Number of items inserted :2}
+BF.INFO f EXPANSION => [:2] | {+Expansion rate :2}
 BF.RESERVE g 0.01 100 NONSCALING => +OK
-BF.INFO g EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO g EXPANSION => [_] | {+Expansion rate _}
 BF.INFO g
-  => ["Capacity" :100 "Size" ... "Number of filters" :1 "Number of items inserted" :0 "Expansion rate" _]
-  | {"Capacity" :100 "Size" ... "Number of filters" :1 "Number of items inserted" :0 "Expansion rate" _}
+  => [+Capacity :100 +Size ... +Number of filters :1 +Number of items inserted :0 +Expansion rate _]
+  | {+Capacity :100 +Size ... +Number of filters :1 +Number of items inserted :0 +Expansion rate _}
 `},
 		{"INFO: errors", kv.Options{}, `
 OTHER.NEW other => +OK
@@ -372,16 +372,16 @@ BF.CARD a => :0
 BF.INFO a => -ERR not found
 BF.INSERT a NOCREATE ITEMS x => -ERR not found
 TYPE a => +none
-BF.INFO b CAPACITY => [:50] | {"Capacity" :50}
-BF.INFO b EXPANSION => [:4] | {"Expansion rate" :4}
+BF.INFO b CAPACITY => [:50] | {+Capacity :50}
+BF.INFO b EXPANSION => [:4] | {+Expansion rate :4}
 @pass 10s
 EXISTS a b c d => :2
 BF.ADD b x => :1 | #t
-BF.INFO b CAPACITY => [:100] | {"Capacity" :100}
+BF.INFO b CAPACITY => [:100] | {+Capacity :100}
 BF.RESERVE a 0.01 7 => +OK
 @pass 240000h
 EXISTS a b c d => :3
-BF.INFO a CAPACITY => [:7] | {"Capacity" :7}
+BF.INFO a CAPACITY => [:7] | {+Capacity :7}
 BF.EXISTS b x => :1 | #t
 `},
 		{"TTL: errors", kv.Options{}, `
@@ -429,29 +429,29 @@ BF.ADD b x1 => :1 | #t
 BF.MERGE b a => +OK
 BF.MEXISTS b x{1..6} => [6*:1] | [6*#t]
 BF.INFO b
-  => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2]
-  | {"Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2}
-BF.INFO b ITEMS => [:6] | {"Number of items inserted" :6}
+  => [+Capacity :12 +Size :288 +Number of filters :2 +Number of items inserted :6 +Expansion rate :2]
+  | {+Capacity :12 +Size :288 +Number of filters :2 +Number of items inserted :6 +Expansion rate :2}
+BF.INFO b ITEMS => [:6] | {+Number of items inserted :6}
 BF.INFO a
-  => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2]
-  | {"Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2}
+  => [+Capacity :12 +Size :288 +Number of filters :2 +Number of items inserted :6 +Expansion rate :2]
+  | {+Capacity :12 +Size :288 +Number of filters :2 +Number of items inserted :6 +Expansion rate :2}
 BF.MERGE c a => +OK
 BF.INFO c
-  => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2]
-  | {"Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2}
+  => [+Capacity :12 +Size :288 +Number of filters :2 +Number of items inserted :6 +Expansion rate :2]
+  | {+Capacity :12 +Size :288 +Number of filters :2 +Number of items inserted :6 +Expansion rate :2}
 BF.RESERVE d 0.0001 4 => +OK
 BF.ADD d y => :1 | #t
 BF.RESERVE e 0.0001 4 => +OK
 BF.MADD e z{1..2} => [:1 :1] | [#t #t]
 BF.MERGE e d => +OK
-BF.INFO e ITEMS => [:3] | {"Number of items inserted" :3}
+BF.INFO e ITEMS => [:3] | {+Number of items inserted :3}
 BF.INFO e
-  => ["Capacity" :4 ... "Number of items is estimated" :1]
-  | {"Capacity" :4 ... "Number of items is estimated" :1}
+  => [+Capacity :4 ... +Number of items is estimated :1]
+  | {+Capacity :4 ... +Number of items is estimated :1}
 BF.MERGE g e => +OK
 BF.INFO g
-  => ["Capacity" :4 ... "Number of items is estimated" :1]
-  | {"Capacity" :4 ... "Number of items is estimated" :1}
+  => [+Capacity :4 ... +Number of items is estimated :1]
+  | {+Capacity :4 ... +Number of items is estimated :1}
 `},
 		{"MERGE: what is refused, and changes nothing", kv.Options{}, `
 OTHER.NEW other => +OK
@@ -645,8 +645,8 @@ func describes(t *testing.T, w *coretest.World, rate float64, expansion int, ite
 		lines = append(lines, fmt.Sprintf(`"bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%.6g"`,
 			l.Bits()/8, l.Bits(), l.Hashes, capacities[i], items[i], share))
 	}
-	fields := fmt.Sprintf(`"Capacity" :%d "Size" :%d "Number of filters" :%d `+
-		`"Number of items inserted" :%d "Expansion rate" :%d`,
+	fields := fmt.Sprintf(`+Capacity :%d +Size :%d +Number of filters :%d `+
+		`+Number of items inserted :%d +Expansion rate :%d`,
 		capacity, 32+64*len(items)+bytes, len(items), counted, expansion)
 	w.Script(fmt.Sprintf("BF.INFO f => [%s] | {%s}", fields, fields))
 	w.Script(fmt.Sprintf("BF.CARD f => :%d", counted))
@@ -666,7 +666,7 @@ func TestConformance_falsePositives(t *testing.T) {
 		t.Errorf("%d of %d new items were new, want at least three in four and not all", added, adds)
 	}
 	w.Script(fmt.Sprintf("BF.CARD f => :%d", added))
-	w.Script(fmt.Sprintf(`BF.INFO f ITEMS => [:%d] | {"Number of items inserted" :%d}`, added, added))
+	w.Script(fmt.Sprintf(`BF.INFO f ITEMS => [:%d] | {+Number of items inserted :%d}`, added, added))
 	w.Script(fmt.Sprintf(`BF.MEXISTS f item:{0..%d} => [%d*:1] | [%d*#t]`, adds-1, adds, adds))
 }
 

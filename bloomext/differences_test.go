@@ -21,10 +21,10 @@ var differences = map[string]func(t *testing.T){
 	"option-words": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE NONSCALING 0.01 100 => +OK
-BF.INFO NONSCALING EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO NONSCALING EXPANSION => [:2] | {+Expansion rate :2}
 BF.RESERVE EXPANSION 0.01 100 => +OK
 BF.RESERVE TTL 0.01 100 => +OK
-BF.INFO EXPANSION EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO EXPANSION EXPANSION => [:2] | {+Expansion rate :2}
 BF.RESERVE expansion 0.01 100 NONSCALING => +OK
 BF.RESERVE f 0.01 EXPANSION => -ERR bad capacity
 BF.RESERVE f NONSCALING 100 => -ERR bad error rate`)
@@ -54,18 +54,18 @@ BF.RESERVE f 0.01 1099511627776
 CONFIG SET growth-log-bytes 0 => +OK
 BF.RESERVE f 0.0001 1 EXPANSION 1 => +OK
 BF.MADD f i{1..64} => [64*:1] | [64*#t]
-BF.INFO f FILTERS => [:64] | {"Number of filters" :64}
+BF.INFO f FILTERS => [:64] | {+Number of filters :64}
 BF.MADD f x i1 y i64
   => [-ERR problem inserting into filter :0 -ERR problem inserting into filter :0]
   | [-ERR problem inserting into filter #f -ERR problem inserting into filter #f]
 BF.CARD f => :64
 BF.RESERVE g 0.0001 1 EXPANSION 32768 => +OK
 BF.MADD g i{1..32769} => [32769*:1] | [32769*#t]
-BF.INFO g CAPACITY => [:32769] | {"Capacity" :32769}
+BF.INFO g CAPACITY => [:32769] | {+Capacity :32769}
 BF.ADD g x => :1 | #t
 BF.INFO g
-  => ["Capacity" :1073774593 ... "Number of filters" :3 ...]
-  | {"Capacity" :1073774593 ... "Number of filters" :3 ...}`)
+  => [+Capacity :1073774593 ... +Number of filters :3 ...]
+  | {+Capacity :1073774593 ... +Number of filters :3 ...}`)
 	},
 	"one-commit": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
@@ -114,7 +114,7 @@ BF.RESERVE f 0.01 100 => -ERR item exists`)
 		// RedisBloom has 8*ceil(1000*9.585/64) = 1200 bytes and 7 hashes.
 		w.Script(`
 BF.DEBUG f => ["size:0" "bytes:1280 bits:10240 hashes:6 hashwidth:64 capacity:1000 size:0 ratio:0.01"]
-BF.INFO f SIZE => [:1376] | {"Size" :1376}`)
+BF.INFO f SIZE => [:1376] | {+Size :1376}`)
 	},
 	"hash": func(t *testing.T) {
 		const probes = "BF.MEXISTS f absent:{1..1000}"
@@ -134,10 +134,10 @@ BF.INFO f SIZE => [:1376] | {"Size" :1376}`)
 BF.RESERVE a 0.01 100 HASH xxh64 => +OK
 BF.RESERVE b 0.01 100 EXPANSION 2 TTL 60 hash Keyed => +OK
 BF.RESERVE c 0.01 100 => +OK
-BF.INFO a HASH => ["xxh64"] | {"Hash" "xxh64"}
-BF.INFO b hash => ["keyed"] | {"Hash" "keyed"}
-BF.INFO c HASH => ["keyed"] | {"Hash" "keyed"}
-BF.INFO c EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO a HASH => ["xxh64"] | {+Hash "xxh64"}
+BF.INFO b hash => ["keyed"] | {+Hash "keyed"}
+BF.INFO c HASH => ["keyed"] | {+Hash "keyed"}
+BF.INFO c EXPANSION => [:2] | {+Expansion rate :2}
 BF.MADD a x y => [:1 :1] | [#t #t]
 BF.MEXISTS a x y => [:1 :1] | [#t #t]
 BF.RESERVE d 0.01 100 HASH => -ERR no hash
@@ -182,14 +182,14 @@ BF.RESERVE a 0.01 100 GROWTHLOG 1000000 => +OK
 BF.RESERVE b 0.01 100 EXPANSION 2 TTL 60 GROWTHLOG 0 HASH keyed => +OK
 BF.RESERVE d 0.01 2000 => +OK
 BF.RESERVE x 0.01 100 EXPANSION 2 => +OK
-BF.INFO x GROWTHLOG => [:0] | {"Growth log" :0}
+BF.INFO x GROWTHLOG => [:0] | {+Growth log :0}
 BF.INSERT y EXPANSION 2 ITEMS a => [:1] | [#t]
-BF.INFO y GROWTHLOG => [:0] | {"Growth log" :0}
+BF.INFO y GROWTHLOG => [:0] | {+Growth log :0}
 BF.RESERVE z 0.01 100 GROWTHLOG 1000000 EXPANSION 2 => +OK
 BF.ADD z a => :1 | #t
-BF.INFO z GROWTHLOG => [:8] | {"Growth log" :8}
+BF.INFO z GROWTHLOG => [:8] | {+Growth log :8}
 BF.INSERT v ITEMS a => [:1] | [#t]
-BF.INFO v GROWTHLOG => [:8] | {"Growth log" :8}
+BF.INFO v GROWTHLOG => [:8] | {+Growth log :8}
 BF.RESERVE e 0.01 100 GROWTHLOG => -ERR no growthlog: want a whole number in the range [0, 1099511627776]
 BF.RESERVE e 0.01 100 GROWTHLOG x => -ERR bad growthlog 'x': must be a whole number in the range [0, 1099511627776]
 BF.RESERVE e 0.01 100 GROWTHLOG -1 => -ERR growthlog must be in the range [0, 1099511627776], not -1
@@ -208,20 +208,20 @@ BF.RESERVE e 0.01 100 WINDOW 60 GROWTHLOG 100 => -ERR growthlog with window, las
 				t.Fatal(err)
 			}
 			layers, log := len(info.Layers), info.LogBytes
-			w.Script(fmt.Sprintf(`BF.INFO %s GROWTHLOG => [:%d] | {"Growth log" :%d}`, key, log, log))
+			w.Script(fmt.Sprintf(`BF.INFO %s GROWTHLOG => [:%d] | {+Growth log :%d}`, key, log, log))
 			if logged && (layers > 2 || log < 8*1450) || !logged && (layers < 4 || log != 0) {
 				t.Errorf("%s has %d layers, and a log of %d bytes", key, layers, log)
 			}
 		}
 		w.Script(`
-BF.INFO d GROWTHLOG => [:0] | {"Growth log" :0}
+BF.INFO d GROWTHLOG => [:0] | {+Growth log :0}
 CONFIG SET growth-log-bytes 0 => +OK
 BF.ADD g x => :1 | #t
-BF.INFO g GROWTHLOG => [:0] | {"Growth log" :0}
+BF.INFO g GROWTHLOG => [:0] | {+Growth log :0}
 CONFIG SET growth-log-bytes 100000 bf-layout compatible => +OK
 BF.RESERVE h 0.01 100 GROWTHLOG 100 => -ERR bad growthlog: not with bf-layout compatible, in which filters have no log
 BF.ADD h x => :1 | #t
-BF.INFO h GROWTHLOG => [:0] | {"Growth log" :0}`)
+BF.INFO h GROWTHLOG => [:0] | {+Growth log :0}`)
 	},
 	"ttl": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
@@ -238,9 +238,9 @@ EXISTS f g => :0`)
 	"window": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE f 0.01 100 EXPANSION 2 WINDOW 8 SLICES 8 TTL 600 HASH keyed => +OK
-BF.INFO f SLICES => [[]] | {"Slices" []}
+BF.INFO f SLICES => [[]] | {+Slices []}
 BF.MADD f x y x => [:1 :1 :0] | [#t #t #f]
-BF.INFO f WINDOW => [:8000] | {"Window" :8000}
+BF.INFO f WINDOW => [:8000] | {+Window :8000}
 @pass 999ms
 BF.ADD f z => :1 | #t
 @pass 1ms
@@ -256,14 +256,14 @@ COPY f g => :1
 BF.EXISTS g x => :1 | #t
 @pass 1ms
 BF.EXISTS g x => :0 | #f
-BF.INFO g SLICES => [[]] | {"Slices" []}
-BF.INFO g CAPACITY => [:0] | {"Capacity" :0}
+BF.INFO g SLICES => [[]] | {+Slices []}
+BF.INFO g CAPACITY => [:0] | {+Capacity :0}
 BF.ADD g x => :1 | #t
 BF.RESERVE l 0.01 10 LAST 10 SLICES 5 => +OK
 BF.MADD l 1 2 3 4 5 6 7 8 9 10 11 12 13 => [13*:1] | [13*#t]
 BF.MEXISTS l 4 13 => [:1 :1] | [#t #t]
 BF.EXISTS l 2 => :0 | #f
-BF.INFO l LAST => [:10] | {"Last" :10}
+BF.INFO l LAST => [:10] | {+Last :10}
 BF.ADD p x => :1 | #t
 BF.MERGE p f => -ERR ... "f" has a window, and such filters cannot be merged
 BF.MERGE n f => -ERR ... "f" has a window, and such filters cannot be merged
@@ -296,16 +296,16 @@ BF.ADD c x => :1 | #t
 BF.RESERVE d 0.01 1000 => +OK
 BF.ADD d y => :1 | #t
 BF.MERGE c d => +OK
-BF.INFO c => ["Capacity" ... "Number of items inserted" :2 "Expansion rate" :2] | {"Capacity" ... "Number of items inserted" :2 "Expansion rate" :2}
+BF.INFO c => [+Capacity ... +Number of items inserted :2 +Expansion rate :2] | {+Capacity ... +Number of items inserted :2 +Expansion rate :2}
 CONFIG SET growth-log-bytes 0 => +OK
 BF.ADD a x => :1 | #t
 BF.ADD b y => :1 | #t
 BF.MERGE a b => +OK
 BF.INFO a
-  => ["Capacity" ... "Expansion rate" :2
-  "Number of items is estimated" :1]
-  | {"Capacity" ... "Expansion rate" :2 "Number of items is estimated" :1}
-BF.INFO b => ["Capacity" ... "Expansion rate" :2] | {"Capacity" ... "Expansion rate" :2}
+  => [+Capacity ... +Expansion rate :2
+  +Number of items is estimated :1]
+  | {+Capacity ... +Expansion rate :2 +Number of items is estimated :1}
+BF.INFO b => [+Capacity ... +Expansion rate :2] | {+Capacity ... +Expansion rate :2}
 BF.INFO a ESTIMATED => -Invalid information value`)
 	},
 	"native-dump": func(t *testing.T) {

@@ -15,12 +15,12 @@ BF.ADD native x => :1 | #t
 CONFIG SET bf-layout compatible => +OK
 CONFIG GET bf-layout => ["bf-layout" "compatible"] | {"bf-layout" "compatible"}
 BF.ADD f x => :1 | #t
-BF.INFO f HASH => ["murmur64a"] | {"Hash" "murmur64a"}
+BF.INFO f HASH => ["murmur64a"] | {+Hash "murmur64a"}
 CONFIG SET bf-layout NATIVE => +OK
-BF.INFO f HASH => ["murmur64a"] | {"Hash" "murmur64a"}
-BF.INFO native HASH => ["keyed"] | {"Hash" "keyed"}
+BF.INFO f HASH => ["murmur64a"] | {+Hash "murmur64a"}
+BF.INFO native HASH => ["keyed"] | {+Hash "keyed"}
 BF.ADD other x => :1 | #t
-BF.INFO other HASH => ["keyed"] | {"Hash" "keyed"}
+BF.INFO other HASH => ["keyed"] | {+Hash "keyed"}
 CONFIG SET bf-layout redis
   => -ERR CONFIG SET failed (possibly related to argument 'bf-layout') - argument(s) must be one of the following: native, compatible
 BF.ADD f y => :1 | #t
@@ -31,8 +31,8 @@ TYPE f => +MBbloom--
 CONFIG SET bf-layout compatible => +OK
 BF.ADD f a => :1 | #t
 BF.INFO f
-  => ["Capacity" :100 "Size" :240 "Number of filters" :1 "Number of items inserted" :1 "Expansion rate" :2]
-  | {"Capacity" :100 "Size" :240 "Number of filters" :1 "Number of items inserted" :1 "Expansion rate" :2}
+  => [+Capacity :100 +Size :240 +Number of filters :1 +Number of items inserted :1 +Expansion rate :2]
+  | {+Capacity :100 +Size :240 +Number of filters :1 +Number of items inserted :1 +Expansion rate :2}
 BF.DEBUG f => ["size:1" "bytes:144 bits:1152 hashes:8 hashwidth:64 capacity:100 size:1 ratio:0.005"]
 BF.MADD g a b => [:1 :1] | [#t #t]
 BF.DEBUG g => ["size:2" "bytes:144 bits:1152 hashes:8 hashwidth:64 capacity:100 size:2 ratio:0.005"]
@@ -41,10 +41,10 @@ BF.DEBUG h => ["size:1" "bytes:144 bits:1152 hashes:8 hashwidth:64 capacity:100 
 CONFIG SET bf-error-rate 0.1 bf-initial-size 10 bf-expansion-factor 4 => +OK
 BF.ADD i a => :1 | #t
 BF.DEBUG i => ["size:1" "bytes:8 bits:64 hashes:5 hashwidth:64 capacity:10 size:1 ratio:0.05"]
-BF.INFO i EXPANSION => [:4] | {"Expansion rate" :4}
+BF.INFO i EXPANSION => [:4] | {+Expansion rate :4}
 CONFIG SET bf-expansion-factor 0 => +OK
 BF.ADD j a => :1 | #t
-BF.INFO j EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO j EXPANSION => [_] | {+Expansion rate _}
 BF.DEBUG j => ["size:1" "bytes:8 bits:64 hashes:4 hashwidth:64 capacity:10 size:1 ratio:0.1"]
 `},
 		{"RESERVE: ranges of the error rate and the capacity, then key", `
@@ -61,7 +61,7 @@ BF.RESERVE f 0.01 100 EXPANSION 2 NONSCALING => -Nonscaling filters cannot expan
 BF.RESERVE f 0.01 100 => +OK
 BF.RESERVE f 0.01 100 => -ERR item exists
 BF.RESERVE g 0.01 1073741824 EXPANSION 32768 => +OK
-BF.INFO g CAPACITY => [:1073741824] | {"Capacity" :1073741824}
+BF.INFO g CAPACITY => [:1073741824] | {+Capacity :1073741824}
 BF.ADD g x => :1 | #t
 BF.MEXISTS g x y => [:1 :0] | [#t #f]
 BF.RESERVE h 0.01 1 => +OK
@@ -86,9 +86,9 @@ CONFIG SET bf-layout compatible => +OK
 BF.RESERVE f 0.01 100 NONSCALING => +OK
 BF.RESERVE g 0.01 100 EXPANSION 0 => +OK
 BF.INSERT h NONSCALING EXPANSION 3 ITEMS a => [:1] | [#t]
-BF.INFO f => [... "Expansion rate" _] | {... "Expansion rate" _}
-BF.INFO g => [... "Expansion rate" _] | {... "Expansion rate" _}
-BF.INFO h => [... "Expansion rate" _] | {... "Expansion rate" _}
+BF.INFO f => [... +Expansion rate _] | {... +Expansion rate _}
+BF.INFO g => [... +Expansion rate _] | {... +Expansion rate _}
+BF.INFO h => [... +Expansion rate _] | {... +Expansion rate _}
 BF.DEBUG f => ["size:0" "bytes:120 bits:960 hashes:7 hashwidth:64 capacity:100 size:0 ratio:0.01"]
 BF.SCANDUMP f 0
   => [:1 "\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\r\x00\x00\x00\x02\x00\x00\x00..."]
@@ -110,19 +110,19 @@ BF.CARD f => :2
 CONFIG SET bf-layout compatible => +OK
 BF.RESERVE f 0.01 2 EXPANSION 3 => +OK
 BF.MADD f a b => [:1 :1] | [#t #t]
-BF.INFO f FILTERS => [:1] | {"Number of filters" :1}
+BF.INFO f FILTERS => [:1] | {+Number of filters :1}
 BF.ADD f a => :0 | #f
-BF.INFO f FILTERS => [:1] | {"Number of filters" :1}
+BF.INFO f FILTERS => [:1] | {+Number of filters :1}
 BF.ADD f c => :1 | #t
 BF.DEBUG f
   => ["size:3" "bytes:8 bits:64 hashes:8 hashwidth:64 capacity:2 size:2 ratio:0.005" "bytes:16 bits:128 hashes:9 hashwidth:64 capacity:6 size:1 ratio:0.0025"]
-BF.INFO f CAPACITY => [:8] | {"Capacity" :8}
-BF.INFO f SIZE => [:184] | {"Size" :184}
+BF.INFO f CAPACITY => [:8] | {+Capacity :8}
+BF.INFO f SIZE => [:184] | {+Size :184}
 BF.MEXISTS f a b c d => [:1 :1 :1 :0] | [#t #t #t #f]
 BF.RESERVE g 0.01 1 EXPANSION 1 => +OK
 BF.MADD g a b c => [:1 :1 :1] | [#t #t #t]
-BF.INFO g FILTERS => [:3] | {"Number of filters" :3}
-BF.INFO g CAPACITY => [:3] | {"Capacity" :3}
+BF.INFO g FILTERS => [:3] | {+Number of filters :3}
+BF.INFO g CAPACITY => [:3] | {+Capacity :3}
 `},
 		{"a filter that cannot grow: an error as an element, and the array goes on", `
 CONFIG SET bf-layout compatible => +OK
@@ -156,7 +156,7 @@ CONFIG SET bf-layout native => +OK
 BF.MERGE week f h => +OK
 BF.MEXISTS week a b c d => [:1 :1 :1 :0] | [#t #t #t #f]
 BF.DEBUG week => ["size:3" "bytes:144 bits:1152 hashes:8 hashwidth:64 capacity:100 size:3 ratio:0.005"]
-BF.INFO week => [... "Number of items is estimated" :1] | {... "Number of items is estimated" :1}
+BF.INFO week => [... +Number of items is estimated :1] | {... +Number of items is estimated :1}
 COPY f g => :1
 BF.MEXISTS g a b c => [:1 :1 :0] | [#t #t #f]
 BF.DEBUG g => ["size:2" "bytes:144 bits:1152 hashes:8 hashwidth:64 capacity:100 size:2 ratio:0.005"]

@@ -85,8 +85,8 @@ func (p *pair) compare() {
 	}
 	p.want(reply.Array(lines...), "BF.DEBUG", "f")
 	i := p.model.Info()
-	number := func(name string, n uint64) reply.Pair { return reply.Field(name, reply.Int(int64(n))) }
-	expansion := reply.Field("Expansion rate", reply.Int(i.Expansion))
+	number := func(name string, n uint64) reply.Pair { return reply.Label(name, reply.Int(int64(n))) }
+	expansion := reply.Label("Expansion rate", reply.Int(i.Expansion))
 	if i.Expansion < 0 {
 		expansion.Value = reply.Nil
 	}

@@ -181,10 +181,10 @@ func TestImportForeign_commands(t *testing.T) {
 BF.CARD f => :%d
 BF.ADD f new => :1 | #t
 BF.CARD f => :%d
-BF.INFO f EXPANSION => [_] | {"Expansion rate" _}
-BF.INFO f HASH => ["murmur3"] | {"Hash" "murmur3"}
-BF.INFO f => ["Capacity" :6337 "Size" :8096 "Number of filters" :1 "Number of items inserted" :%[2]d "Expansion rate" _ "Number of items is estimated" :1]
-  | {"Capacity" :6337 "Size" :8096 "Number of filters" :1 "Number of items inserted" :%[2]d "Expansion rate" _ "Number of items is estimated" :1}
+BF.INFO f EXPANSION => [_] | {+Expansion rate _}
+BF.INFO f HASH => ["murmur3"] | {+Hash "murmur3"}
+BF.INFO f => [+Capacity :6337 +Size :8096 +Number of filters :1 +Number of items inserted :%[2]d +Expansion rate _ +Number of items is estimated :1]
+  | {+Capacity :6337 +Size :8096 +Number of filters :1 +Number of items inserted :%[2]d +Expansion rate _ +Number of items is estimated :1}
 BF.DEBUG f => ["size:%[2]d" "bytes:8000 bits:64000 hashes:7 hashwidth:64 capacity:6337 size:%[2]d ratio:0.0078125"]
 BF.SCANDUMP f 0 => [:1 "\x89SVKD\r\n\x1a\x01..."]
 BF.LOADCHUNK f 9 x => -ERR received bad data
@@ -206,7 +206,7 @@ BF.EXISTS f new => :0 | #f`, items, items+1))
 		t.Error(err)
 	}
 	imported(t, w, foreignKinds[3], 64_000, 7, 3000)
-	w.Script(`BF.INFO f HASH => ["highwayhash"] | {"Hash" "highwayhash"}`)
+	w.Script(`BF.INFO f HASH => ["highwayhash"] | {+Hash "highwayhash"}`)
 	err = bloomext.New(w.DB, "f").OpenOrReserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01})
 	if !errors.Is(err, bloomext.ErrMismatch) || !strings.Contains(err.Error(), "layout is foreign, asked for native") {
 		t.Errorf("OpenOrReserve: %v", err)

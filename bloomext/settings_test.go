@@ -53,7 +53,7 @@ func TestSettings(t *testing.T) {
 CONFIG GET bf-* => ["bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial-size" "100" "bf-layout" "native"]
   | {"bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial-size" "100" "bf-layout" "native"}
 BF.ADD f x => :1 | #t
-BF.INFO f => ["Capacity" :100 ... "Expansion rate" :2] | {"Capacity" :100 ... "Expansion rate" :2}
+BF.INFO f => [+Capacity :100 ... +Expansion rate :2] | {+Capacity :100 ... +Expansion rate :2}
 BF.DEBUG f => ["size:1" "... capacity:100 ... ratio:0.007"]`,
 		"capacity": `
 CONFIG SET BF-INITIAL-SIZE 500 => +OK
@@ -62,11 +62,11 @@ BF.MADD b x => [:1] | [#t]
 BF.INSERT c ITEMS x => [:1] | [#t]
 BF.INSERT d CAPACITY 7 ITEMS x => [:1] | [#t]
 BF.RESERVE e 0.01 9 => +OK
-BF.INFO a CAPACITY => [:500] | {"Capacity" :500}
-BF.INFO b CAPACITY => [:500] | {"Capacity" :500}
-BF.INFO c CAPACITY => [:500] | {"Capacity" :500}
-BF.INFO d CAPACITY => [:7] | {"Capacity" :7}
-BF.INFO e CAPACITY => [:9] | {"Capacity" :9}`,
+BF.INFO a CAPACITY => [:500] | {+Capacity :500}
+BF.INFO b CAPACITY => [:500] | {+Capacity :500}
+BF.INFO c CAPACITY => [:500] | {+Capacity :500}
+BF.INFO d CAPACITY => [:7] | {+Capacity :7}
+BF.INFO e CAPACITY => [:9] | {+Capacity :9}`,
 		"capacity out of range": `
 CONFIG SET bf-initial-size 0
   => -ERR CONFIG SET failed (possibly related to argument 'bf-initial-size') - argument must be between 1 and 1073741824 inclusive
@@ -76,7 +76,7 @@ CONFIG SET bf-initial-size 1e3
   => -ERR CONFIG SET failed (possibly related to argument 'bf-initial-size') - argument couldn't be parsed into an integer
 CONFIG SET bf-initial-size 1073741824 => +OK
 BF.ADD f x => :1 | #t
-BF.INFO f CAPACITY => [:1073741824] | {"Capacity" :1073741824}`,
+BF.INFO f CAPACITY => [:1073741824] | {+Capacity :1073741824}`,
 		"error rate": `
 CONFIG SET bf-error-rate 0.2 bf-expansion-factor 0 => +OK
 BF.ADD a x => :1 | #t
@@ -109,13 +109,13 @@ BF.RESERVE d 0.01 100 EXPANSION 3 => +OK
 BF.RESERVE e 0.01 100 NONSCALING => +OK
 BF.INSERT g EXPANSION 3 ITEMS x => [:1] | [#t]
 BF.INSERT h NONSCALING ITEMS x => [:1] | [#t]
-BF.INFO a EXPANSION => [:7] | {"Expansion rate" :7}
-BF.INFO b EXPANSION => [:7] | {"Expansion rate" :7}
-BF.INFO c EXPANSION => [:7] | {"Expansion rate" :7}
-BF.INFO d EXPANSION => [:3] | {"Expansion rate" :3}
-BF.INFO e EXPANSION => [_] | {"Expansion rate" _}
-BF.INFO g EXPANSION => [:3] | {"Expansion rate" :3}
-BF.INFO h EXPANSION => [_] | {"Expansion rate" _}`,
+BF.INFO a EXPANSION => [:7] | {+Expansion rate :7}
+BF.INFO b EXPANSION => [:7] | {+Expansion rate :7}
+BF.INFO c EXPANSION => [:7] | {+Expansion rate :7}
+BF.INFO d EXPANSION => [:3] | {+Expansion rate :3}
+BF.INFO e EXPANSION => [_] | {+Expansion rate _}
+BF.INFO g EXPANSION => [:3] | {+Expansion rate :3}
+BF.INFO h EXPANSION => [_] | {+Expansion rate _}`,
 		"no expansion": `
 CONFIG SET bf-expansion-factor 0 => +OK
 BF.ADD a x => :1 | #t
@@ -125,21 +125,21 @@ BF.RESERVE d 0.01 100 EXPANSION 3 => +OK
 BF.RESERVE e 0.01 100 NONSCALING => +OK
 BF.INSERT g EXPANSION 3 ITEMS x => [:1] | [#t]
 BF.INSERT h EXPANSION 3 NONSCALING ITEMS x => [:1] | [#t]
-BF.INFO a EXPANSION => [_] | {"Expansion rate" _}
-BF.INFO b EXPANSION => [_] | {"Expansion rate" _}
-BF.INFO c EXPANSION => [_] | {"Expansion rate" _}
-BF.INFO d EXPANSION => [:3] | {"Expansion rate" :3}
-BF.INFO e EXPANSION => [_] | {"Expansion rate" _}
-BF.INFO g EXPANSION => [:3] | {"Expansion rate" :3}
-BF.INFO h EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO a EXPANSION => [_] | {+Expansion rate _}
+BF.INFO b EXPANSION => [_] | {+Expansion rate _}
+BF.INFO c EXPANSION => [_] | {+Expansion rate _}
+BF.INFO d EXPANSION => [:3] | {+Expansion rate :3}
+BF.INFO e EXPANSION => [_] | {+Expansion rate _}
+BF.INFO g EXPANSION => [:3] | {+Expansion rate :3}
+BF.INFO h EXPANSION => [_] | {+Expansion rate _}
 BF.RESERVE i 0.01 100 GROWTHLOG 1000 => +OK
 BF.RESERVE j 0.01 100 WINDOW 60 => +OK
 BF.RESERVE k 0.01 100 LAST 100 => +OK
 BF.RESERVE l 0.01 100 GROWTHLOG 0 => +OK
-BF.INFO i EXPANSION => [:2] | {"Expansion rate" :2}
-BF.INFO j EXPANSION => [:2] | {"Expansion rate" :2}
-BF.INFO k EXPANSION => [_] | {"Expansion rate" _}
-BF.INFO l EXPANSION => [_] | {"Expansion rate" _}`,
+BF.INFO i EXPANSION => [:2] | {+Expansion rate :2}
+BF.INFO j EXPANSION => [:2] | {+Expansion rate :2}
+BF.INFO k EXPANSION => [_] | {+Expansion rate _}
+BF.INFO l EXPANSION => [_] | {+Expansion rate _}`,
 		"expansion out of range": `
 CONFIG SET bf-expansion-factor -1
   => -ERR CONFIG SET failed (possibly related to argument 'bf-expansion-factor') - argument must be between 0 and 32768 inclusive

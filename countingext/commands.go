@@ -199,7 +199,7 @@ func info(c *module.Call) reply.Reply {
 			scalableext.IntFact("KEPT", "Deletes kept", i.DeletesKept),
 			scalableext.IntFact("STUCK", "Counters stuck", i.Stuck),
 			scalableext.IntFact("LEFTOVER", "Adds left over", i.Leftover),
-			{Word: "DELETED", Field: reply.Field("Error rate of deleted items", reply.Double(i.DeletedRate))},
+			{Word: "DELETED", Field: reply.Label("Error rate of deleted items", reply.Double(i.DeletedRate))},
 			scalableext.HashFact(i.Hash),
 		}, scalableext.LossyFact(c, i.Lossy)...))
 	})

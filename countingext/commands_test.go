@@ -55,11 +55,11 @@ CBF.RESERVE have 0.01 100 => -ERR item exists
 CBF.RESERVE other 0.01 100 => -WRONGTYPE Operation against a key holding the wrong kind of value
 CBF.RESERVE large 0.01 1099511627776 => -ERR too large...
 CBF.RESERVE e 0.01 100 EXPANSION 4 => +OK
-CBF.INFO e EXPANSION => [:4] | {"Expansion rate" :4}
+CBF.INFO e EXPANSION => [:4] | {+Expansion rate :4}
 CBF.RESERVE n 0.01 100 nonscaling => +OK
-CBF.INFO n EXPANSION => [_] | {"Expansion rate" _}
+CBF.INFO n EXPANSION => [_] | {+Expansion rate _}
 CBF.RESERVE z 0.01 100 EXPANSION 0 => +OK
-CBF.INFO z EXPANSION => [_] | {"Expansion rate" _}
+CBF.INFO z EXPANSION => [_] | {+Expansion rate _}
 TYPE e => +CBloom---
 `},
 		{"ADD, MADD: 1 if absent, 0 if there, counted up all the same", kv.Options{}, `
@@ -71,8 +71,8 @@ CBF.COUNT f b => :3
 CBF.COUNT f c => :1
 CBF.COUNT f d => :0
 CBF.CARD f => :7
-CBF.INFO f CAPACITY => [:100] | {"Capacity" :100}
-CBF.INFO f EXPANSION => [:2] | {"Expansion rate" :2}
+CBF.INFO f CAPACITY => [:100] | {+Capacity :100}
+CBF.INFO f EXPANSION => [:2] | {+Expansion rate :2}
 CBF.ADD f "" => :1 | #t
 CBF.MEXISTS f "" "\x00" a z => [:1 :0 :1 :0] | [#t #f #t #f]
 `},
@@ -88,7 +88,7 @@ CBF.MADD f c c d => [:1 :0 :1] | [#t #f #t]
 CBF.MDEL f c b x c c d => [:1 :1 :0 :1 :0 :1] | [#t #t #f #t #f #t]
 CBF.CARD f => :0
 CBF.MEXISTS f a b c d => [4*:0] | [4*#f]
-CBF.INFO f KEPT => [:0] | {"Deletes kept" :0}
+CBF.INFO f KEPT => [:0] | {+Deletes kept :0}
 CBF.DEBUG f => ["size:0 kept:0" "bytes:576 counters:1152 hashes:7 hashwidth:64 capacity:100 size:0 above:0 stuck:0 ratio:0.007"]
 `},
 		{"COUNT: 15 means 15 or more, and stays", kv.Options{}, `
@@ -100,10 +100,10 @@ CBF.CARD f => :17
 CBF.MDEL f i i i i i i i i i i i i i i i i i => [17*:1] | [17*#t]
 CBF.COUNT f i => :15
 CBF.CARD f => :0
-CBF.INFO f KEPT => [:17] | {"Deletes kept" :17}
-CBF.INFO f STUCK => [:7] | {"Counters stuck" :7}
-CBF.INFO f LEFTOVER => [:15] | {"Adds left over" :15}
-CBF.INFO f DELETED => ["1"] | {"Error rate of deleted items" ,1}
+CBF.INFO f KEPT => [:17] | {+Deletes kept :17}
+CBF.INFO f STUCK => [:7] | {+Counters stuck :7}
+CBF.INFO f LEFTOVER => [:15] | {+Adds left over :15}
+CBF.INFO f DELETED => ["1"] | {+Error rate of deleted items ,1}
 `},
 		{"a missing key, and one of another type", kv.Options{}, `
 OTHER.NEW other => +OK
@@ -130,8 +130,8 @@ EXISTS missing => :0
 `},
 		{"INSERT", kv.Options{}, `
 CBF.INSERT a CAPACITY 500 ERROR 0.001 EXPANSION 4 ITEMS x y x => [:1 :1 :0] | [#t #t #f]
-CBF.INFO a CAPACITY => [:500] | {"Capacity" :500}
-CBF.INFO a EXPANSION => [:4] | {"Expansion rate" :4}
+CBF.INFO a CAPACITY => [:500] | {+Capacity :500}
+CBF.INFO a EXPANSION => [:4] | {+Expansion rate :4}
 CBF.DEBUG a => ["size:3 kept:0" "bytes:3968 counters:7936 hashes:10 hashwidth:64 capacity:500 size:3 above:20 stuck:0 ratio:0.0007"]
 CBF.INSERT b NOCREATE ITEMS x => -ERR not found
 CBF.INSERT a NOCREATE ITEMS x z => [:0 :1] | [#f #t]
@@ -162,16 +162,16 @@ CBF.MEXISTS f a b c d => [:0 :1 :1 :1] | [#f #t #t #t]
 		{"growth", kv.Options{}, `
 CBF.RESERVE f 0.0001 4 => +OK
 CBF.MADD f i{1..4} => [4*:1] | [4*#t]
-CBF.INFO f FILTERS => [:1] | {"Number of filters" :1}
+CBF.INFO f FILTERS => [:1] | {+Number of filters :1}
 CBF.MADD f i{1..4} => [4*:0] | [4*#f]
-CBF.INFO f FILTERS => [:1] | {"Number of filters" :1}
+CBF.INFO f FILTERS => [:1] | {+Number of filters :1}
 CBF.ADD f i5 => :1 | #t
-CBF.INFO f FILTERS => [:2] | {"Number of filters" :2}
+CBF.INFO f FILTERS => [:2] | {+Number of filters :2}
 CBF.INFO f
-  => ["Capacity" :12 "Size" :256 "Number of filters" :2 "Number of items" :9 "Expansion rate" :2 "Deletes kept" :0
-  "Counters stuck" :0 "Adds left over" :0 "Error rate of deleted items" ...]
-  | {"Capacity" :12 "Size" :256 "Number of filters" :2 "Number of items" :9 "Expansion rate" :2 "Deletes kept" :0
-  "Counters stuck" :0 "Adds left over" :0 "Error rate of deleted items" ...}
+  => [+Capacity :12 +Size :256 +Number of filters :2 +Number of items :9 +Expansion rate :2 +Deletes kept :0
+  +Counters stuck :0 +Adds left over :0 +Error rate of deleted items ...]
+  | {+Capacity :12 +Size :256 +Number of filters :2 +Number of items :9 +Expansion rate :2 +Deletes kept :0
+  +Counters stuck :0 +Adds left over :0 +Error rate of deleted items ...}
 CBF.MDEL f i{1..5} => [5*:1] | [5*#t]
 CBF.MEXISTS f i{1..5} => [4*:1 :0] | [4*#t #f]
 CBF.COUNT f i1 => :1
@@ -183,14 +183,14 @@ CBF.MADD f i1 x i2 => [:0 -ERR problem inserting into filter :0] | [#f -ERR prob
 CBF.ADD f x => -ERR problem inserting into filter
 CBF.MDEL f i1 i1 i2 => [:1 :1 :1] | [#t #t #t]
 CBF.ADD f x => :1 | #t
-CBF.INFO f FILTERS => [:2] | {"Number of filters" :2}
+CBF.INFO f FILTERS => [:2] | {+Number of filters :2}
 `},
 		{"INFO: errors", kv.Options{}, `
 CBF.ADD f a => :1 | #t
 CBF.INFO f nosuch => -Invalid information value
 CBF.INFO f CAPACITY SIZE => -ERR wrong number of arguments for 'cbf.info' command
-CBF.INFO f size => [:576] | {"Size" :576}
-CBF.INFO f ITEMS => [:1] | {"Number of items" :1}
+CBF.INFO f size => [:576] | {+Size :576}
+CBF.INFO f ITEMS => [:1] | {+Number of items :1}
 `},
 		{"TTL", kv.Options{}, `
 CBF.RESERVE f 0.01 100 TTL 10 => +OK

@@ -384,7 +384,7 @@ func info(c *module.Call) reply.Reply {
 			}
 			return reply.Error("Invalid information value")
 		}
-		field := func(name string, n int64) reply.Pair { return reply.Field(name, reply.Int(n)) }
+		field := func(name string, n int64) reply.Pair { return reply.Label(name, reply.Int(n)) }
 		fields := []reply.Pair{
 			field("Size", 40+16*int64(len(i.Layers))+int64(i.Bytes)),
 			field("Number of buckets", int64(i.Buckets)),

@@ -56,12 +56,12 @@ CF.RESERVE other 4 => -WRONGTYPE Operation against a key holding the wrong kind 
 		{"RESERVE: ends of the ranges", `
 CF.RESERVE a 2 BUCKETSIZE 1 MAXITERATIONS 1 EXPANSION 0 => +OK
 CF.INFO a
-  => [... "Bucket size" :1 "Expansion rate" :0 "Max iterations" :1]
-  | {... "Bucket size" :1 "Expansion rate" :0 "Max iterations" :1}
+  => [... +Bucket size :1 +Expansion rate :0 +Max iterations :1]
+  | {... +Bucket size :1 +Expansion rate :0 +Max iterations :1}
 CF.RESERVE b 510 BUCKETSIZE 255 MAXITERATIONS 65535 EXPANSION 32768 => +OK
 CF.INFO b
-  => [... "Bucket size" :255 "Expansion rate" :32768 "Max iterations" :65535]
-  | {... "Bucket size" :255 "Expansion rate" :32768 "Max iterations" :65535}
+  => [... +Bucket size :255 +Expansion rate :32768 +Max iterations :65535]
+  | {... +Bucket size :255 +Expansion rate :32768 +Max iterations :65535}
 CF.INSERT a ITEMS x y => [:1 :1] | [#t #t]
 CF.INSERT b ITEMS x y => [:1 :1] | [#t #t]
 CF.MEXISTS a x y z => [:1 :1 :0] | [#t #t #f]
@@ -75,27 +75,27 @@ CF.RESERVE b 100 u BUCKETSIZE => -Couldn't parse BUCKETSIZE
 CF.RESERVE b 100 u MAXITERATIONS => -Couldn't parse MAXITERATIONS
 CF.RESERVE b 100 u EXPANSION => -Couldn't parse EXPANSION
 CF.RESERVE b 100 u v w BUCKETSIZE 3 x => +OK
-CF.INFO b => [... "Bucket size" :3 ...] | {... "Bucket size" :3 ...}
+CF.INFO b => [... +Bucket size :3 ...] | {... +Bucket size :3 ...}
 `},
 		{"RESERVE: option words in any case, the first counts, unknown ones are ignored", `
 CF.RESERVE a 100 bucketSIZE 2 maxIterations 7 Expansion 4 => +OK
 CF.INFO a
-  => [... "Bucket size" :2 "Expansion rate" :4 "Max iterations" :7]
-  | {... "Bucket size" :2 "Expansion rate" :4 "Max iterations" :7}
+  => [... +Bucket size :2 +Expansion rate :4 +Max iterations :7]
+  | {... +Bucket size :2 +Expansion rate :4 +Max iterations :7}
 CF.RESERVE b 100 EXPANSION 4 EXPANSION x => +OK
-CF.INFO b => [... "Expansion rate" :4 ...] | {... "Expansion rate" :4 ...}
+CF.INFO b => [... +Expansion rate :4 ...] | {... +Expansion rate :4 ...}
 CF.RESERVE c 100 EXPAND 3 "expanſion" x => +OK
-CF.INFO c => [... "Expansion rate" :2 ...] | {... "Expansion rate" :2 ...}
+CF.INFO c => [... +Expansion rate :2 ...] | {... +Expansion rate :2 ...}
 CF.RESERVE d 100 TTL 3 => +OK
 TTL d => :-1
 `},
 		{"EXPANSION is rounded up to a power of two", `
 CF.RESERVE a 100 EXPANSION 3 => +OK
-CF.INFO a => [... "Expansion rate" :4 ...] | {... "Expansion rate" :4 ...}
+CF.INFO a => [... +Expansion rate :4 ...] | {... +Expansion rate :4 ...}
 CF.RESERVE b 100 EXPANSION 1 => +OK
-CF.INFO b => [... "Expansion rate" :1 ...] | {... "Expansion rate" :1 ...}
+CF.INFO b => [... +Expansion rate :1 ...] | {... +Expansion rate :1 ...}
 CF.RESERVE c 100 EXPANSION 16385 => +OK
-CF.INFO c => [... "Expansion rate" :32768 ...] | {... "Expansion rate" :32768 ...}
+CF.INFO c => [... +Expansion rate :32768 ...] | {... +Expansion rate :32768 ...}
 `},
 		{"adding makes a filter", `
 CF.ADD a x => :1 | #t
@@ -124,7 +124,7 @@ CF.COUNT f d => :1
 CF.MEXISTS f a b c d e x => [5*:1 :0] | [5*#t #f]
 CF.EXISTS f a => :1 | #t
 CF.EXISTS f x => :0 | #f
-CF.INFO f => [... "Number of items inserted" :8 ...] | {... "Number of items inserted" :8 ...}
+CF.INFO f => [... +Number of items inserted :8 ...] | {... +Number of items inserted :8 ...}
 `},
 		{"DEL takes one copy", `
 CF.INSERT f ITEMS a a a b => [4*:1] | [4*#t]
@@ -137,16 +137,16 @@ CF.EXISTS f a => :0 | #f
 CF.EXISTS f b => :1 | #t
 CF.DEL f x => :0 | #f
 CF.INFO f
-  => [... "Number of items inserted" :1 "Number of items deleted" :3 ...]
-  | {... "Number of items inserted" :1 "Number of items deleted" :3 ...}
+  => [... +Number of items inserted :1 +Number of items deleted :3 ...]
+  | {... +Number of items inserted :1 +Number of items deleted :3 ...}
 CF.ADDNX f a => :1 | #t
 CF.COMPACT f => +OK
 CF.INFO f
-  => [... "Number of items inserted" :2 "Number of items deleted" :0 ...]
-  | {... "Number of items inserted" :2 "Number of items deleted" :0 ...}
+  => [... +Number of items inserted :2 +Number of items deleted :0 ...]
+  | {... +Number of items inserted :2 +Number of items deleted :0 ...}
 CF.DEL f a => :1 | #t
 CF.DEL f b => :1 | #t
-CF.INFO f => [... "Number of items inserted" :0 ...] | {... "Number of items inserted" :0 ...}
+CF.INFO f => [... +Number of items inserted :0 ...] | {... +Number of items inserted :0 ...}
 EXISTS f => :1
 `},
 		{"items are any bytes", `
@@ -168,17 +168,17 @@ CF.EXISTS "" x => :1 | #t
 `},
 		{"INSERT: words by their first letters", `
 CF.INSERT a c 20000 i x y => [:1 :1] | [#t #t]
-CF.INFO a => [... "Number of buckets" :6825 ...] | {... "Number of buckets" :6825 ...}
+CF.INFO a => [... +Number of buckets :6825 ...] | {... +Number of buckets :6825 ...}
 CF.INSERT b Cucumber 20000 Inside x => [:1] | [#t]
-CF.INFO b => [... "Number of buckets" :6825 ...] | {... "Number of buckets" :6825 ...}
+CF.INFO b => [... +Number of buckets :6825 ...] | {... +Number of buckets :6825 ...}
 CF.INSERT c n ITEMS x => -ERR not found
 CF.INSERT c Nothing ITEMS x => -ERR not found
 CF.INSERTNX c nocreate CAPACITY 100 ITEMS x => -ERR not found
 CF.INSERT c CAPACITY 100 NOCREATE i x => -ERR not found
 CF.INSERT g ITEMS CAPACITY 5 NOCREATE ITEMS => [4*:1] | [4*#t]
-CF.INFO g => [... "Number of buckets" :455 ...] | {... "Number of buckets" :455 ...}
+CF.INFO g => [... +Number of buckets :455 ...] | {... +Number of buckets :455 ...}
 CF.INSERT h CAPACITY 10 CAPACITY 20000 ITEMS x => [:1] | [#t]
-CF.INFO h => [... "Number of buckets" :6825 ...] | {... "Number of buckets" :6825 ...}
+CF.INFO h => [... +Number of buckets :6825 ...] | {... +Number of buckets :6825 ...}
 CF.INSERT z WHAT ITEMS x => -Unknown argument received
 CF.INSERTNX z WHAT ITEMS x => -Unknown argument received
 CF.INSERT z "" ITEMS x => -Unknown argument received
@@ -204,7 +204,7 @@ CF.INSERT other CAPACITY x ITEMS a => -Bad capacity
 CF.INSERT other NOCREATE ITEMS a => -WRONGTYPE Operation against a key holding the wrong kind of value
 CF.INSERT f CAPACITY 20000 ITEMS a => [:1] | [#t]
 CF.INSERT f NOCREATE CAPACITY 20000 ITEMS a => [:1] | [#t]
-CF.INFO f => [... "Number of buckets" :455 ...] | {... "Number of buckets" :455 ...}
+CF.INFO f => [... +Number of buckets :455 ...] | {... +Number of buckets :455 ...}
 CF.INSERT small CAPACITY 4 ITEMS a => [:1] | [#t]
 EXISTS missing => :0
 `},
@@ -266,10 +266,10 @@ CF.RESERVE f 1000 => +OK
 CF.INSERT f ITEMS a b c => [:1 :1 :1] | [#t #t #t]
 CF.DEL f b => :1 | #t
 CF.INFO f
-  => ["Size" :2786 "Number of buckets" :455 "Number of filters" :1 "Number of items inserted" :2
-  "Number of items deleted" :1 "Bucket size" :4 "Expansion rate" :2 "Max iterations" :20]
-  | {"Size" :2786 "Number of buckets" :455 "Number of filters" :1 "Number of items inserted" :2
-  "Number of items deleted" :1 "Bucket size" :4 "Expansion rate" :2 "Max iterations" :20}
+  => [+Size :2786 +Number of buckets :455 +Number of filters :1 +Number of items inserted :2
+  +Number of items deleted :1 +Bucket size :4 +Expansion rate :2 +Max iterations :20]
+  | {+Size :2786 +Number of buckets :455 +Number of filters :1 +Number of items inserted :2
+  +Number of items deleted :1 +Bucket size :4 +Expansion rate :2 +Max iterations :20}
 CF.DEBUG f => "bktsize:4 buckets:455 items:2 deletes:1 filters:1 max_iterations:20 expansion:2"
 `},
 	}
@@ -329,8 +329,8 @@ func TestConformance_growth(t *testing.T) {
 CF.INSERT f CAPACITY 1000 ITEMS i{1..20000} => [20000*:1] | [20000*#t]
 CF.MEXISTS f i{1..20000} => [20000*:1] | [20000*#t]
 CF.INFO f
-  => ["Size" :60164 "Number of buckets" :455 "Number of filters" :4 "Number of items inserted" :20000 ...]
-  | {"Size" :60164 "Number of buckets" :455 "Number of filters" :4 "Number of items inserted" :20000 ...}`)
+  => [+Size :60164 +Number of buckets :455 +Number of filters :4 +Number of items inserted :20000 ...]
+  | {+Size :60164 +Number of buckets :455 +Number of filters :4 +Number of items inserted :20000 ...}`)
 	for i := range 19500 {
 		w.Script(fmt.Sprintf("CF.DEL f i%d => :1 | #t", i+1))
 	}
@@ -338,6 +338,6 @@ CF.INFO f
 CF.COMPACT f => +OK
 CF.MEXISTS f i{19501..20000} => [500*:1] | [500*#t]
 CF.INFO f
-  => [... "Number of filters" :1 "Number of items inserted" :500 "Number of items deleted" :0 ...]
-  | {... "Number of filters" :1 "Number of items inserted" :500 "Number of items deleted" :0 ...}`)
+  => [... +Number of filters :1 +Number of items inserted :500 +Number of items deleted :0 ...]
+  | {... +Number of filters :1 +Number of items inserted :500 +Number of items deleted :0 ...}`)
 }

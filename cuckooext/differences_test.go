@@ -19,7 +19,7 @@ var differences = map[string]func(t *testing.T){
 	"option-words": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 CF.RESERVE EXPANSION 100 => +OK
-CF.INFO EXPANSION => [... "Expansion rate" :2 ...] | {... "Expansion rate" :2 ...}
+CF.INFO EXPANSION => [... +Expansion rate :2 ...] | {... +Expansion rate :2 ...}
 CF.RESERVE BUCKETSIZE 100 => +OK
 CF.RESERVE MAXITERATIONS 100 EXPANSION 4 => +OK
 CF.RESERVE f EXPANSION => -Bad capacity
@@ -32,10 +32,10 @@ CF.RESERVE a 1000 ERROR 0.2 => +OK
 CF.RESERVE b 1000 ERROR 0.01 => +OK
 CF.RESERVE c 1000 error 0.001 => +OK
 CF.RESERVE d 1000 ERROR 1e-8 => +OK
-CF.INFO a => ["Size" :1226 "Number of buckets" :390 ...] | {"Size" :1226 "Number of buckets" :390 ...}
-CF.INFO b => ["Size" :2103 "Number of buckets" :455 ...] | {"Size" :2103 "Number of buckets" :455 ...}
-CF.INFO c => ["Size" :2103 "Number of buckets" :585 ...] | {"Size" :2103 "Number of buckets" :585 ...}
-CF.INFO d => ["Size" :8240 "Number of buckets" :682 ...] | {"Size" :8240 "Number of buckets" :682 ...}
+CF.INFO a => [+Size :1226 +Number of buckets :390 ...] | {+Size :1226 +Number of buckets :390 ...}
+CF.INFO b => [+Size :2103 +Number of buckets :455 ...] | {+Size :2103 +Number of buckets :455 ...}
+CF.INFO c => [+Size :2103 +Number of buckets :585 ...] | {+Size :2103 +Number of buckets :585 ...}
+CF.INFO d => [+Size :8240 +Number of buckets :682 ...] | {+Size :8240 +Number of buckets :682 ...}
 CF.RESERVE e 1000 ERROR 1e-9 => -ERR parameter out of range: error rate is 1e-09, want at least ... for bucket size 2 and 4 layers
 CF.RESERVE e 1000 ERROR 1e-9 EXPANSION 0 => +OK
 CF.RESERVE f 3 ERROR x => -Couldn't parse ERROR
@@ -64,13 +64,13 @@ CF.DEBUG g => "bktsize:4 buckets:455 items:1 deletes:0 filters:1 max_iterations:
 		w := newWorld(t, kv.Options{})
 		w.Script(`
 CF.RESERVE f 4 EXPANSION 0 => +OK
-CF.INFO f => ["Size" :182 "Number of buckets" :21 ...] | {"Size" :182 "Number of buckets" :21 ...}
+CF.INFO f => [+Size :182 +Number of buckets :21 ...] | {+Size :182 +Number of buckets :21 ...}
 CF.INSERT f ITEMS i{1..80} => [74*:1 6*:-1] | [74*#t 6*#f]
 CF.RESERVE h 4 => +OK
 CF.INSERT h ITEMS i{1..4000} => [4000*:1] | [4000*#t]
-CF.INFO h => ["Size" :8388 "Number of buckets" :21 "Number of filters" :2 ...] | {"Size" :8388 "Number of buckets" :21 "Number of filters" :2 ...}
+CF.INFO h => [+Size :8388 +Number of buckets :21 +Number of filters :2 ...] | {+Size :8388 +Number of buckets :21 +Number of filters :2 ...}
 CF.RESERVE g 20000 => +OK
-CF.INFO g => ["Size" :41006 "Number of buckets" :6825 ...] | {"Size" :41006 "Number of buckets" :6825 ...}`)
+CF.INFO g => [+Size :41006 +Number of buckets :6825 ...] | {+Size :41006 +Number of buckets :6825 ...}`)
 	},
 	"capacity-limit": func(t *testing.T) {
 		newWorld(t, kv.Options{MaxFilterBytes: 1 << 42}).Script(`
@@ -89,7 +89,7 @@ CF.INSERT f CAPACITY 20000 ITEMS x => -ERR too large: filter of 40960 bytes, at 
 EXISTS f => :0
 CF.RESERVE f 1000 => +OK`)
 		fillUp(w, "f")
-		w.Script(`CF.INFO f => [... "Number of filters" :2 ...] | {... "Number of filters" :2 ...}`)
+		w.Script(`CF.INFO f => [... +Number of filters :2 ...] | {... +Number of filters :2 ...}`)
 		newWorld(t, kv.Options{}).Script(`
 CF.RESERVE f 1099511627776
   => -ERR too large: filter of ... bytes, at most 68719476736 (max-filter-bytes)`)
@@ -102,7 +102,7 @@ CF.ADD f x => -Filter is full
 CF.ADDNX f x => :0 | #f
 CF.INSERTNX f ITEMS x => [:0]
 CF.COUNT f x => :8
-CF.INFO f => [... "Number of filters" :1 ...] | {... "Number of filters" :1 ...}
+CF.INFO f => [... +Number of filters :1 ...] | {... +Number of filters :1 ...}
 CF.RESERVE g 1000 BUCKETSIZE 1 => +OK
 CF.INSERT g ITEMS x x x x => [:1 :1 :-1 :-1] | [#t #t #f #f]`)
 	},
@@ -125,12 +125,12 @@ CF.ADD f new => :1 | #t`)
 		w.Script("CF.RESERVE f 1000 EXPANSION 1 ERROR 0.113 BUCKETSIZE 4 => +OK")
 		fillUp(w, "f")
 		w.Script(`
-CF.INFO f => [... "Number of filters" :4 ...] | {... "Number of filters" :4 ...}
+CF.INFO f => [... +Number of filters :4 ...] | {... +Number of filters :4 ...}
 CF.ADD f new => -Maximum expansions reached
 CF.RESERVE g 1000 EXPANSION 1 => +OK`)
 		fillUp(w, "g")
 		w.Script(`
-CF.INFO g => [... "Number of filters" :32 ...] | {... "Number of filters" :32 ...}
+CF.INFO g => [... +Number of filters :32 ...] | {... +Number of filters :32 ...}
 CF.ADD g new => -Maximum expansions reached
 CONFIG SET cf-max-expansions 100 => +OK
 CF.ADD g new => -Maximum expansions reached`)
@@ -176,7 +176,7 @@ CF.INFO other NOSUCH => -WRONGTYPE Operation against a key holding the wrong kin
 		// RedisBloom has 2^19 buckets of two slots of a byte.
 		newWorld(t, kv.Options{}).Script(`
 CF.RESERVE f 1000000 => +OK
-CF.INFO f => ["Size" :1670816 "Number of buckets" :278460 ...] | {"Size" :1670816 "Number of buckets" :278460 ...}`)
+CF.INFO f => [+Size :1670816 +Number of buckets :278460 ...] | {+Size :1670816 +Number of buckets :278460 ...}`)
 	},
 	"compact": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
@@ -210,8 +210,8 @@ CF.MEXISTS f i{4001..6000} => [2000*:1] | [2000*#t]`)
 		}
 		w.Script(`
 CF.INFO f
-  => [... "Number of filters" :1 "Number of items inserted" :500 "Number of items deleted" :0 ...]
-  | {... "Number of filters" :1 "Number of items inserted" :500 "Number of items deleted" :0 ...}
+  => [... +Number of filters :1 +Number of items inserted :500 +Number of items deleted :0 ...]
+  | {... +Number of filters :1 +Number of items inserted :500 +Number of items deleted :0 ...}
 CF.MEXISTS f i{5501..6000} => [500*:1] | [500*#t]`)
 	},
 	"one-commit": func(t *testing.T) {
@@ -226,7 +226,7 @@ CF.MEXISTS f i{5501..6000} => [500*:1] | [500*#t]`)
 		newWorld(t, kv.Options{MemTableSize: 256 << 10}).Script(`
 CF.RESERVE f 10000000 => +OK
 CF.INSERT f ITEMS i{1..1000} => -ERR too large: commit of ... bytes, at most 65536 (a quarter of Options.MemTableSize)
-CF.INFO f => [... "Number of items inserted" :0 ...] | {... "Number of items inserted" :0 ...}
+CF.INFO f => [... +Number of items inserted :0 ...] | {... +Number of items inserted :0 ...}
 CF.INSERT f ITEMS i{1..100} => [100*:1] | [100*#t]`)
 	},
 	"nothing-to-do": func(t *testing.T) {
@@ -285,7 +285,7 @@ CF.RESERVE f 100 TTL 5 => +OK`)
 CONFIG SET cf-layout compatible => +OK
 CF.RESERVE g 4 EXPANSION 32768 => +OK
 CF.INSERT g ITEMS x x x x x x x x x => [8*:1 :-1] | [8*#t #f]
-CF.INFO g => ["Size" :131148 ... "Number of filters" :2 ...] | {"Size" :131148 ... "Number of filters" :2 ...}`)
+CF.INFO g => [+Size :131148 ... +Number of filters :2 ...] | {+Size :131148 ... +Number of filters :2 ...}`)
 	},
 	"compatible-compact": func(t *testing.T) {
 		w := newWorld(t, kv.Options{MemTableSize: 256 << 10})
@@ -353,7 +353,7 @@ CF.LOADCHUNK f 17 xxxxxxxx => -ERR not found`)
 		w := newWorld(t, kv.Options{})
 		beginLoad(t, w) // the header says 5
 		load(w, 17, []byte("12345678"))
-		w.Script(`CF.INFO f => [... "Number of items inserted" :13 ...] | {... "Number of items inserted" :13 ...}`)
+		w.Script(`CF.INFO f => [... +Number of items inserted :13 ...] | {... +Number of items inserted :13 ...}`)
 	},
 	"loaded-again": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})

@@ -37,8 +37,8 @@ CONFIG GET cf-*
   | {"cf-bucket-size" "2" "cf-expansion-factor" "1" "cf-initial-size" "1024" "cf-layout" "compatible" "cf-max-expansions" "32" "cf-max-iterations" "20"}
 CF.ADD f a => :1 | #t
 CF.INFO f
-  => ["Size" :1080 "Number of buckets" :512 "Number of filters" :1 "Number of items inserted" :1 "Number of items deleted" :0 "Bucket size" :2 "Expansion rate" :1 "Max iterations" :20]
-  | {"Size" :1080 "Number of buckets" :512 "Number of filters" :1 "Number of items inserted" :1 "Number of items deleted" :0 "Bucket size" :2 "Expansion rate" :1 "Max iterations" :20}
+  => [+Size :1080 +Number of buckets :512 +Number of filters :1 +Number of items inserted :1 +Number of items deleted :0 +Bucket size :2 +Expansion rate :1 +Max iterations :20]
+  | {+Size :1080 +Number of buckets :512 +Number of filters :1 +Number of items inserted :1 +Number of items deleted :0 +Bucket size :2 +Expansion rate :1 +Max iterations :20}
 CF.DEBUG f => "bktsize:2 buckets:512 items:1 deletes:0 filters:1 max_iterations:20 expansion:1"
 CF.ADDNX g a => :1 | #t
 CF.DEBUG g => "bktsize:2 buckets:512 ... expansion:1"
@@ -74,7 +74,7 @@ CF.RESERVE f 4 => +OK
 CF.RESERVE f 4 => -ERR item exists
 CF.RESERVE g 1073741824 => +OK
 CF.INFO g
-  => ["Size" :1073741880 "Number of buckets" :536870912 ...] | {"Size" :1073741880 "Number of buckets" :536870912 ...}
+  => [+Size :1073741880 +Number of buckets :536870912 ...] | {+Size :1073741880 +Number of buckets :536870912 ...}
 CF.ADD g x => :1 | #t
 CF.MEXISTS g x y => [:1 :0] | [#t #f]
 CF.RESERVE h 510 BUCKETSIZE 255 MAXITERATIONS 65535 EXPANSION 32768 => +OK
@@ -89,7 +89,7 @@ CF.DEBUG a => "bktsize:2 buckets:4 ... expansion:4"
 CF.RESERVE b 10 BUCKETSIZE 2 EXPANSION 16385 => +OK
 CF.DEBUG b => "bktsize:2 buckets:8 ... expansion:32768"
 CF.RESERVE c 9 BUCKETSIZE 3 => +OK
-CF.INFO c => ["Size" :68 "Number of buckets" :4 ...] | {"Size" :68 "Number of buckets" :4 ...}
+CF.INFO c => [+Size :68 +Number of buckets :4 ...] | {+Size :68 +Number of buckets :4 ...}
 `},
 		{"options that the layout does not have are refused", `
 CONFIG SET cf-layout compatible => +OK
@@ -102,7 +102,7 @@ CONFIG SET cf-layout compatible => +OK
 CF.RESERVE f 100 => +OK
 CF.INSERT f ITEMS x x x x x => [5*:1] | [5*#t]
 CF.COUNT f x => :5
-CF.INFO f => [... "Number of filters" :2 ...] | {... "Number of filters" :2 ...}
+CF.INFO f => [... +Number of filters :2 ...] | {... +Number of filters :2 ...}
 CF.ADDNX f x => :0 | #f
 CF.INSERTNX f ITEMS x y y => [:0 :1 :0]
 `},
@@ -123,7 +123,7 @@ CONFIG SET cf-layout compatible cf-max-expansions 2 => +OK
 CF.RESERVE f 4 => +OK
 CF.INSERT f ITEMS x x x x => [4*:1] | [4*#t]
 CF.INSERT f ITEMS x x x x x x x x => [8*:1] | [8*#t]
-CF.INFO f => [... "Number of filters" :3 ...] | {... "Number of filters" :3 ...}
+CF.INFO f => [... +Number of filters :3 ...] | {... +Number of filters :3 ...}
 CF.ADD f y => -Maximum expansions reached
 CF.ADDNX f x => -Maximum expansions reached
 CF.ADDNX f y => -Maximum expansions reached
@@ -164,22 +164,22 @@ CF.DEL f a => :1 | #t
 CF.DEL f a => :1 | #t
 CF.DEL f a => :0 | #f
 CF.INFO f
-  => [... "Number of items inserted" :1 "Number of items deleted" :2 ...]
-  | {... "Number of items inserted" :1 "Number of items deleted" :2 ...}
+  => [... +Number of items inserted :1 +Number of items deleted :2 ...]
+  | {... +Number of items inserted :1 +Number of items deleted :2 ...}
 CF.COMPACT f => +OK
 CF.INFO f
-  => [... "Number of items inserted" :1 "Number of items deleted" :0 ...]
-  | {... "Number of items inserted" :1 "Number of items deleted" :0 ...}
+  => [... +Number of items inserted :1 +Number of items deleted :0 ...]
+  | {... +Number of items inserted :1 +Number of items deleted :0 ...}
 `},
 		{"a compaction by DEL frees sub-filters and counts deletions anew", `
 CONFIG SET cf-layout compatible => +OK
 CF.RESERVE f 4 => +OK
 CF.INSERT f ITEMS x x x x x x x x x => [9*:1] | [9*#t]
-CF.INFO f => [... "Number of filters" :3 ...] | {... "Number of filters" :3 ...}
+CF.INFO f => [... +Number of filters :3 ...] | {... +Number of filters :3 ...}
 CF.DEL f x => :1 | #t
 CF.INFO f
-  => [... "Number of filters" :2 "Number of items inserted" :8 "Number of items deleted" :0 ...]
-  | {... "Number of filters" :2 "Number of items inserted" :8 "Number of items deleted" :0 ...}
+  => [... +Number of filters :2 +Number of items inserted :8 +Number of items deleted :0 ...]
+  | {... +Number of filters :2 +Number of items inserted :8 +Number of items deleted :0 ...}
 `},
 		{"SCANDUMP: positions, an empty filter, the end", `
 CONFIG SET cf-layout compatible => +OK

@@ -111,7 +111,7 @@ func (p *pair) compare() {
 		{"Size", i.Size}, {"Number of buckets", i.Buckets}, {"Number of filters", i.Filters}, {"Number of items inserted", i.Items},
 		{"Number of items deleted", i.Deletes}, {"Bucket size", i.BucketSize}, {"Expansion rate", i.Expansion}, {"Max iterations", i.MaxIterations},
 	} {
-		fields = append(fields, reply.Field(f.name, reply.Int(int64(f.n))))
+		fields = append(fields, reply.Label(f.name, reply.Int(int64(f.n))))
 	}
 	p.want(reply.Map(fields...), "CF.INFO", "f")
 	want := p.model.Dump()

@@ -141,7 +141,7 @@ type Fact struct {
 
 // IntFact returns a fact with a number.
 func IntFact(word, name string, n uint64) Fact {
-	return Fact{Word: word, Field: reply.Field(name, reply.Int(int64(n)))}
+	return Fact{Word: word, Field: reply.Label(name, reply.Int(int64(n)))}
 }
 
 // ExpansionFact returns the expansion, nil for a filter that does not grow.
@@ -155,7 +155,7 @@ func ExpansionFact(expansion uint32) Fact {
 
 // HashFact returns the name of a filter's hash, for the word HASH only.
 func HashFact(kind hash.Kind) Fact {
-	return Fact{Word: "HASH", Field: reply.Field("Hash", reply.BulkString(kind.String())), Alone: true}
+	return Fact{Word: "HASH", Field: reply.Label("Hash", reply.BulkString(kind.String())), Alone: true}
 }
 
 // LossyFact returns what INFO says of a filter that was salvaged without all of its blocks, nothing for others.

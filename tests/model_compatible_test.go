@@ -254,14 +254,14 @@ func loaded(args []string, load func(redisbloom.Chunk) error) want {
 }
 
 func bloomInfo(i redisbloom.BloomInfo, field []string) want {
-	number := func(name string, n uint64) reply.Pair { return reply.Field(name, reply.Int(int64(n))) }
+	number := func(name string, n uint64) reply.Pair { return reply.Label(name, reply.Int(int64(n))) }
 	expansion := reply.Nil
 	if i.Expansion >= 0 {
 		expansion = reply.Int(i.Expansion)
 	}
 	return infoFields(field, i.Estimated, []reply.Pair{
 		number("Capacity", i.Capacity), number("Size", i.Size), number("Number of filters", i.Filters),
-		number("Number of items inserted", i.Items), reply.Field("Expansion rate", expansion),
+		number("Number of items inserted", i.Items), reply.Label("Expansion rate", expansion),
 	})
 }
 
@@ -269,7 +269,7 @@ func bloomInfo(i redisbloom.BloomInfo, field []string) want {
 func infoFields(field []string, estimated bool, pairs []reply.Pair) want {
 	if len(field) == 0 {
 		if estimated {
-			pairs = append(pairs, reply.Field("Number of items is estimated", reply.Int(1)))
+			pairs = append(pairs, reply.Label("Number of items is estimated", reply.Int(1)))
 		}
 		return exactly(reply.Map(pairs...))
 	}
@@ -455,7 +455,7 @@ func (m *model) answerCuckoo(c *redisbloom.Cuckoo, there bool, name string, args
 		return loaded(args, c.LoadChunk)
 	}
 	i := c.Info()
-	number := func(name string, n uint64) reply.Pair { return reply.Field(name, reply.Int(int64(n))) }
+	number := func(name string, n uint64) reply.Pair { return reply.Label(name, reply.Int(int64(n))) }
 	return exactly(reply.Map(
 		number("Size", i.Size), number("Number of buckets", i.Buckets), number("Number of filters", i.Filters),
 		number("Number of items inserted", i.Items), number("Number of items deleted", i.Deletes), number("Bucket size", i.BucketSize),

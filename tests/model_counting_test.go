@@ -492,15 +492,15 @@ func (s *countingShadow) info(field []string) want {
 		expansion = reply.Int(int64(s.params.Expansion))
 	}
 	pairs := []reply.Pair{
-		reply.Field("Capacity", reply.Int(int64(capacity))),
-		reply.Field("Size", reply.Int(int64(size))),
-		reply.Field("Number of filters", reply.Int(int64(len(s.layers)))),
-		reply.Field("Number of items", reply.Int(int64(s.items))),
-		reply.Field("Expansion rate", expansion),
-		reply.Field("Deletes kept", reply.Int(int64(s.kept))),
-		reply.Field("Counters stuck", reply.Int(int64(stuck))),
-		reply.Field("Adds left over", reply.Int(int64(max(adds, s.items)-s.items))),
-		reply.Field("Error rate of deleted items", reply.Double(deletedRate)),
+		reply.Label("Capacity", reply.Int(int64(capacity))),
+		reply.Label("Size", reply.Int(int64(size))),
+		reply.Label("Number of filters", reply.Int(int64(len(s.layers)))),
+		reply.Label("Number of items", reply.Int(int64(s.items))),
+		reply.Label("Expansion rate", expansion),
+		reply.Label("Deletes kept", reply.Int(int64(s.kept))),
+		reply.Label("Counters stuck", reply.Int(int64(stuck))),
+		reply.Label("Adds left over", reply.Int(int64(max(adds, s.items)-s.items))),
+		reply.Label("Error rate of deleted items", reply.Double(deletedRate)),
 	}
 	if len(field) == 0 {
 		return exactly(reply.Map(pairs...))

@@ -297,11 +297,11 @@ func (s *shadow) info(field []string) want {
 		expansion = reply.Int(int64(s.params.Expansion))
 	}
 	pairs := []reply.Pair{
-		reply.Field("Capacity", reply.Int(int64(capacity))),
-		reply.Field("Size", reply.Int(size)),
-		reply.Field("Number of filters", reply.Int(int64(len(s.layers)))),
-		reply.Field("Number of items inserted", reply.Int(int64(s.items()))),
-		reply.Field("Expansion rate", expansion),
+		reply.Label("Capacity", reply.Int(int64(capacity))),
+		reply.Label("Size", reply.Int(size)),
+		reply.Label("Number of filters", reply.Int(int64(len(s.layers)))),
+		reply.Label("Number of items inserted", reply.Int(int64(s.items()))),
+		reply.Label("Expansion rate", expansion),
 	}
 	return infoFields(field, estimated, pairs)
 }

@@ -21,7 +21,7 @@ func ExampleArray() {
 // BF.INFO seen CAPACITY answers an array of one element in RESP2 and a map of one entry in RESP3.
 func ExampleEither() {
 	capacity := reply.Int(100)
-	r := reply.Either(reply.Array(capacity), reply.Map(reply.Field("Capacity", capacity)))
+	r := reply.Either(reply.Array(capacity), reply.Map(reply.Label("Capacity", capacity)))
 	os.Stdout.Write(reply.AppendText(nil, r))
 	os.Stdout.Write(reply.AppendJSON(nil, r))
 	// Output:

@@ -186,6 +186,11 @@ func Field(name string, value Reply) Pair {
 	return Pair{Key: BulkString(name), Value: value}
 }
 
+// Label returns a map entry whose key is the status name, as RedisBloom's INFO commands name their fields.
+func Label(name string, value Reply) Pair {
+	return Pair{Key: Status(name), Value: value}
+}
+
 // IntField returns a map entry whose value is an integer.
 func IntField[N ~int | ~int64 | ~uint32 | ~uint64](name string, n N) Pair {
 	return Field(name, Int(int64(n)))

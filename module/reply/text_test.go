@@ -24,7 +24,7 @@ var tenth = reply.Array(append(repeat(reply.Int(7), 9),
 // oneItem is the answer of BF.INFO key ITEMS.
 var oneItem = reply.Either(
 	reply.Array(reply.Int(3)),
-	reply.Map(reply.Field("Number of items inserted", reply.Int(3))),
+	reply.Map(reply.Label("Number of items inserted", reply.Int(3))),
 )
 
 func repeat(r reply.Reply, n int) []reply.Reply {

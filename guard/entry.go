@@ -21,6 +21,8 @@ type entry struct {
 	share uint16
 	born  int64
 	value []byte
+
+	age int64 // when it was read from the cache, in milliseconds by the store's clock; not stored
 }
 
 const (
@@ -62,7 +64,7 @@ func (g *Guard) newAbsent(born int64) entry {
 	return e
 }
 
-// state says what an entry is good for at a moment.
+// state says what an entry of some age is good for.
 type state uint8
 
 const (
@@ -77,9 +79,8 @@ const (
 // after this one has looked at the clock. If the clock was set back further, nothing is known of the entry's age.
 const slack = 1000
 
-// at returns the state at a moment, in Unix milliseconds.
-func (e *entry) at(now int64, o *Options) state {
-	age := now - e.born
+// at returns the state at an age, in milliseconds.
+func (e *entry) at(age int64, o *Options) state {
 	switch {
 	case e.kind == 0 || age < -slack:
 		return missing
@@ -109,5 +110,5 @@ func (e *entry) lifetime(o *Options) time.Duration {
 	if e.kind == kindValue {
 		ms = e.part(o.TTL) + o.MaxStale.Milliseconds()
 	}
-	return time.Duration(ms) * time.Millisecond
+	return inMilli(ms)
 }

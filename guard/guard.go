@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/semaphore"
@@ -53,6 +54,7 @@ type Guard struct {
 	atOnce  *semaphore.Weighted
 	rate    *rate.Limiter
 
+	began time.Time       // when New made it, with the monotonic clock
 	ctx   context.Context // ends with Close; loads end with it
 	close context.CancelFunc
 
@@ -94,7 +96,7 @@ func New(db *sievekv.DB, name string, o Options) (*Guard, error) {
 	}
 	g := &Guard{
 		db: db, store: db.Store(), name: name, opts: o, keys: keysOf(name),
-		atOnce: semaphore.NewWeighted(int64(o.MaxLoads)), rate: rate.NewLimiter(rate.Inf, 1),
+		began: time.Now(), atOnce: semaphore.NewWeighted(int64(o.MaxLoads)), rate: rate.NewLimiter(rate.Inf, 1),
 		ids: make(map[string]*idState), via: make(map[chan struct{}]struct{}), passing: newPassRate(o.ErrorRate),
 	}
 	g.filter = g.filterOf(db, g.keys.filter)
@@ -294,7 +296,8 @@ func (g *Guard) read(ctx context.Context, id string) (entry, state) {
 		return entry{}, missing
 	}
 	e := decodeEntry(stored)
-	return e, e.at(now, &g.opts)
+	e.age = now - e.born
+	return e, e.at(e.age, &g.opts)
 }
 
 // lookup is a lookup of an entry in the store. It is used again, as Get of a warm value would take a tenth longer otherwise.

@@ -24,6 +24,9 @@ import (
 //     load finds the id absent, the Get loads again: its row may have been there during the whole call.
 //
 // All of this is in memory: only this process writes through the guard, and a crash ends every load.
+//
+// The store's clock can be set while a load goes on. It tells the age of an entry when that is read from the cache, and no
+// other age: what passes from then on is measured by the monotonic clock, as Guard.elapsed.
 
 // idState is what is known of an id while a load or a write of it is under way.
 type idState struct {
@@ -39,17 +42,19 @@ type load struct {
 	id     string
 	state  *idState
 	number uint64 // loads are numbered as they begin
-	born   int64  // before the source is read, in Unix milliseconds: what it finds is no older, nor its entry
+	born   int64  // before the source is read, in Unix milliseconds, for the entry
 	writes uint64 // of the id that had ended when the load began
 	many   bool   // it may be one of a call of LoadMany
 	done   chan struct{}
 
-	old    entry // what the cache had when the load began
-	mayUse bool  // old may be served if the source cannot be asked
+	old    entry         // what the cache had when the load began
+	looked time.Duration // when old was read from the cache, as elapsed
+	mayUse bool          // old may be served if the source cannot be asked
 
 	value []byte
 	stale bool // value is old
 	err   error
+	from  time.Duration // as elapsed: what the load has found is no older
 
 	sawNone atomic.Bool // the source said that the id is absent, and no caller has counted it yet
 }
@@ -86,17 +91,21 @@ func (g *Guard) join(id string, many bool) (l *load, isNew bool, err error) {
 	g.uses.Add(1)
 	s.load = &load{
 		id: id, state: s, number: g.begun.Add(1), born: g.store.Now(), writes: s.writes.Load(), many: many, done: make(chan struct{}),
+		from: g.elapsed(),
 	}
 	return s.load, true, nil
 }
 
 // moment is when a caller came.
 type moment struct {
-	at    int64  // in Unix milliseconds
-	begun uint64 // the number of loads that had begun
+	at    time.Duration // as elapsed
+	begun uint64        // the number of loads that had begun
 }
 
-func (g *Guard) moment() moment { return moment{at: g.store.Now(), begun: g.begun.Load()} }
+func (g *Guard) moment() moment { return moment{at: g.elapsed(), begun: g.begun.Load()} }
+
+// elapsed returns the time since New by the monotonic clock, which nobody can set.
+func (g *Guard) elapsed() time.Duration { return time.Since(g.began) }
 
 // isLoading reports whether a load of an id is under way, and whether that is one of many.
 func (g *Guard) isLoading(id string) (loading, many bool) {
@@ -199,22 +208,31 @@ func (g *Guard) refresh(ctx context.Context, id string) {
 	go g.run(context.WithoutCancel(ctx), []*load{l}, true)
 }
 
-// wait waits for a load, or returns the context's error if that ends before. A load that had read the source too long
-// before the caller came, which is the moment since, is made again; wait returns the one whose result counts.
+// wait waits for a load, or returns the context's error if that ends before. A load that began before the caller came,
+// which is the moment since, may have read the source too early. Then wait returns another load, which began after, so
+// that its result counts whatever it is.
 func (g *Guard) wait(ctx context.Context, l *load, since moment) (*load, error) {
-	select {
-	case <-l.done:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := l.await(ctx); err != nil {
+		return nil, err
 	}
-	if !l.tooOld(since.at, &g.opts) && !l.mayMissPut(since) {
+	if l.number > since.begun || !l.tooOld(since.at, &g.opts) && !l.mayMissPut() {
 		return l, nil
 	}
-	again, _, err := g.load(ctx, l.id)
+	l, _, err := g.load(ctx, l.id)
 	if err != nil {
 		return nil, err
 	}
-	return g.wait(ctx, again, since)
+	return l, l.await(ctx)
+}
+
+// await waits for the end of a load, or returns the context's error if that ends before.
+func (l *load) await(ctx context.Context) error {
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // await returns the result of a load that a caller of Get or GetMany has waited for. See wait.
@@ -237,18 +255,15 @@ func (g *Guard) await(ctx context.Context, l *load, since moment, filtered bool)
 	return append(make([]byte, 0, len(l.value)), l.value...), nil // several callers may share the load
 }
 
-// mayMissPut reports whether a load that is done found the id absent, had begun before a caller came, and had a write of the
-// id beside it. Then the row may have come before the caller did. A load that begins after the caller came sees it.
-func (l *load) mayMissPut(since moment) bool {
-	if l.number > since.begun || !errors.Is(l.err, ErrNotFound) {
-		return false
-	}
-	return l.state.begun.Load() != l.writes
+// mayMissPut reports whether a load that is done found the id absent, and had a write of the id beside it. Then the row may
+// have come before a caller did that came after the load began. A load that begins after the caller came sees it.
+func (l *load) mayMissPut() bool {
+	return errors.Is(l.err, ErrNotFound) && l.state.begun.Load() != l.writes
 }
 
-// tooOld reports whether what a load has found out was too old for a caller that came at a moment.
-func (l *load) tooOld(since int64, o *Options) bool {
-	switch age := since - l.born; {
+// tooOld reports whether what a load has found out was too old for a caller that came at a time, as elapsed.
+func (l *load) tooOld(came time.Duration, o *Options) bool {
+	switch age := (came - l.from).Milliseconds(); {
 	case errors.Is(l.err, ErrNotFound):
 		return age > o.NullTTL.Milliseconds()
 	case l.err != nil:
@@ -286,12 +301,13 @@ func (g *Guard) lookAgain(ctx context.Context, loads []*load) (rest []*load, wai
 	defer cancel()
 	for _, l := range loads {
 		e, is := g.read(ctx, l.id)
+		l.looked = g.elapsed()
 		switch is {
 		case fresh:
-			l.value, l.born = e.value, e.born
+			l.value, l.from = e.value, l.looked-inMilli(e.age)
 			continue
 		case absent:
-			l.err, l.born = ErrNotFound, e.born
+			l.err, l.from = ErrNotFound, l.looked-inMilli(e.age)
 			continue
 		}
 		l.old, l.mayUse = e, is != missing
@@ -313,8 +329,8 @@ func (g *Guard) settleAll(ctx context.Context, loads []*load, err error) {
 // settle remembers what a load has found out, or finds a stale value in its place. err is why nothing was found out.
 func (g *Guard) settle(ctx context.Context, l *load, err error) {
 	if err != nil {
-		if l.mayUse && l.old.at(g.store.Now(), &g.opts) != missing {
-			l.value, l.err, l.stale, l.born = l.old.value, nil, true, l.old.born
+		if l.mayUse && l.old.at(l.old.age+(g.elapsed()-l.looked).Milliseconds(), &g.opts) != missing {
+			l.value, l.err, l.stale, l.from = l.old.value, nil, true, l.looked-inMilli(l.old.age)
 			return
 		}
 		if l.err = err; !g.opts.FailedIsAbsent || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrClosed) {
@@ -524,3 +540,5 @@ func (g *Guard) breakerSettings() gobreaker.Settings {
 }
 
 const msec = time.Millisecond
+
+func inMilli(n int64) time.Duration { return time.Duration(n) * msec }

@@ -58,12 +58,18 @@ func (x gate) next() (let func()) {
 // inWorld runs a test in a bubble. Options may be nil.
 func inWorld(t *testing.T, o *guard.Options, test func(w *world)) {
 	t.Helper()
+	inWorldAt(t, nil, o, test)
+}
+
+// inWorldAt is inWorld with a clock of the store, nil for the bubble's.
+func inWorldAt(t *testing.T, clock func() time.Time, o *guard.Options, test func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		dog := time.AfterFunc(6*time.Hour, func() { panic("the test hangs") })
 		defer dog.Stop()
 		w := &world{T: t, rows: make(map[string]string), loads: make(map[string]int), hold: make(map[string]gate)}
 		var err error
-		if w.db, err = sievekv.Open("", &sievekv.Options{InMemory: true, Seed: 1, Logger: quiet}); err != nil {
+		if w.db, err = sievekv.Open("", &sievekv.Options{InMemory: true, Seed: 1, Logger: quiet, Clock: clock}); err != nil {
 			t.Fatal(err)
 		}
 		defer func() {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/kv"
 )
 
 // ErrUnknown is returned by Once if an earlier run of the same key began, and nobody knows whether it had its effect: the
@@ -39,9 +40,10 @@ var runs singleflight.Group
 //
 // The answer is stored as JSON, and every caller gets its own copy. ttl is at least a millisecond; 0 means for ever. The
 // records are under keys that begin with "once:". A key is for Once or for OnceTx, not for both. The errors are f's,
-// ErrUnknown, the context's, those of encoding/json, and those of the store.
+// ErrUnknown, the context's, those of encoding/json, those of the store, and sievekv.ErrOptions for a ttl out of range and
+// for an empty key: it is no key that somebody chose, and would give one caller the answer of another.
 func Once[T any](ctx context.Context, db *sievekv.DB, key string, ttl time.Duration, f func(ctx context.Context) (T, error)) (answer T, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), checkOnce("Once", key, ttl)); err != nil {
 		return answer, err
 	}
 	result := runs.DoChan(fmt.Sprintf("%p %s", db.Store(), key), func() (any, error) {
@@ -86,20 +88,24 @@ func encoded[T any](ctx context.Context, f func(ctx context.Context) (T, error))
 
 func onceKey(key string) string { return "once:" + key }
 
+// checkOnce returns an error if a function of this name cannot run with the key and the time to live.
+func checkOnce(name, key string, ttl time.Duration) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w: guard: %s: the key is empty: at least 1 byte", sievekv.ErrOptions, name)
+	case ttl != 0 && ttl < msec:
+		return fmt.Errorf("%w: guard: %s: ttl is %v: at least %v, or 0 for ever", sievekv.ErrOptions, name, ttl, msec)
+	}
+	return nil
+}
+
 // runOnce returns the stored answer, or runs f and stores its answer. Only one goroutine does so for a key.
 func runOnce(ctx context.Context, db *sievekv.DB, key string, ttl time.Duration, f func(context.Context) ([]byte, error)) ([]byte, error) {
-	begun, err := db.SetWith(key, []byte("{}"), sievekv.SetOptions{If: sievekv.IfMissing, TTL: ttl})
+	stored, err := beginOnce(db.Store(), []byte(key), ttl)
 	if err != nil {
 		return nil, err
 	}
-	if !begun {
-		stored, err := db.Get(key)
-		if errors.Is(err, sievekv.ErrNotFound) { // it has expired since
-			return runOnce(ctx, db, key, ttl, f)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if stored != nil {
 		return storedAnswer(key, stored)
 	}
 	answer, err := f(ctx)
@@ -118,6 +124,23 @@ func runOnce(ctx context.Context, db *sievekv.DB, key string, ttl time.Duration,
 		return nil, fmt.Errorf("%w: the answer was not stored: %w", ErrUnknown, err)
 	}
 	return answer, nil
+}
+
+// beginOnce returns the record of a key, or nil after it has stored that a run has begun. It is one commit, with one look at
+// the clock: after a look of its own for each step, the record might be there for the one and have expired for the other.
+func beginOnce(store *kv.DB, key []byte, ttl time.Duration) (stored []byte, err error) {
+	err = store.Write(kv.Always, [][]byte{key}, func(w *kv.Writer) (err error) {
+		if stored, err = w.Get(key); stored != nil || err != nil {
+			return err
+		}
+		var o kv.SetOptions
+		if ttl != 0 {
+			o.Expiry = w.Now() + ttl.Milliseconds()
+		}
+		_, err = w.Set(key, []byte("{}"), o)
+		return err
+	})
+	return stored, err
 }
 
 // storedAnswer returns the answer in a record.
@@ -139,8 +162,11 @@ func decodeAnswer[T any](stored []byte) (answer T, err error) {
 
 // OnceTx is Once for an effect in the store: f, the effect and the record of the answer are one commit. So f has its effect
 // exactly once, whatever crashes, and ErrUnknown never comes. f must write by tx alone and be quick, as in sievekv.DB.Update;
-// other calls wait for it. If it returns an error, nothing is kept.
+// other calls wait for it. If it returns an error, nothing is kept. key and ttl are as for Once.
 func OnceTx[T any](ctx context.Context, db *sievekv.DB, key string, ttl time.Duration, f func(tx *sievekv.Tx) (T, error)) (answer T, err error) {
+	if err := checkOnce("OnceTx", key, ttl); err != nil {
+		return answer, err
+	}
 	err = db.With(sievekv.Always).Update(ctx, func(tx *sievekv.Tx) error {
 		stored, err := tx.Get(onceKey(key))
 		if err == nil {
@@ -173,7 +199,11 @@ func OnceTx[T any](ctx context.Context, db *sievekv.DB, key string, ttl time.Dur
 }
 
 // OnceForget removes the record of a key, so that Once and OnceTx run it again. It must not be called while the key runs.
+// The errors are sievekv.ErrOptions for an empty key, and those of the store.
 func OnceForget(db *sievekv.DB, key string) error {
+	if err := checkOnce("OnceForget", key, 0); err != nil {
+		return err
+	}
 	_, err := db.With(sievekv.Always).Delete(onceKey(key))
 	return err
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,5 +237,75 @@ func TestOnceTx(t *testing.T) {
 		if stored, gerr := db.Get("effect"); n != 1 || string(stored) != "1" || err != nil || gerr != nil {
 			t.Errorf("%d, %v, effect %q, %v", n, err, stored, gerr)
 		}
+	}
+}
+
+// A key that is empty, as a header that the client did not send, would give one caller the answer of another. It is refused
+// by each function, before anything runs, and so is a time to live that there cannot be.
+func TestOnce_badArguments(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		runs := 0
+		once := func(key string, ttl time.Duration) error {
+			_, err := guard.Once(w.Context(), w.db, key, ttl, func(context.Context) (int, error) { runs++; return 1, nil })
+			return err
+		}
+		onceTx := func(key string, ttl time.Duration) error {
+			_, err := guard.OnceTx(w.Context(), w.db, key, ttl, func(*sievekv.Tx) (int, error) { runs++; return 1, nil })
+			return err
+		}
+		for name, err := range map[string]error{
+			"Once, empty key":       once("", time.Hour),
+			"OnceTx, empty key":     onceTx("", time.Hour),
+			"OnceForget, empty key": guard.OnceForget(w.db, ""),
+			"Once, ttl -1s":         once("a", -time.Second),
+			"OnceTx, ttl -1s":       onceTx("a", -time.Second),
+			"Once, ttl 1µs":         once("a", time.Microsecond),
+			"OnceTx, ttl 1µs":       onceTx("a", time.Microsecond),
+		} {
+			what := name[strings.LastIndex(name, " ")+1:]
+			if strings.HasSuffix(name, "key") {
+				what = "the key is empty"
+			}
+			if !errors.Is(err, sievekv.ErrOptions) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "guard: Once") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n, err := w.db.Exists("once:", "once:a"); runs != 0 || n != 0 || err != nil {
+			t.Errorf("%d runs, %d records, %v", runs, n, err)
+		}
+	})
+}
+
+// A record of Once that is there for one look at the clock, and not for the next, keeps no caller looking.
+func TestClock_once(t *testing.T) {
+	const ttl = time.Hour
+	for pattern := range int64(8) {
+		var jumps atomic.Bool
+		clock := &wrongClock{wrong: func(look int64) time.Duration {
+			if !jumps.Load() {
+				return 0
+			}
+			return time.Duration(pattern>>(look%3)&1) * 2 * ttl
+		}}
+		inWorldAt(t, clock.time, nil, func(w *world) {
+			var runs []int
+			once := func() {
+				n, err := guard.Once(w.Context(), w.db, "a", ttl, func(context.Context) (int, error) {
+					runs = append(runs, len(runs)+1)
+					return len(runs), nil
+				})
+				if w.check(err); !slices.Contains(runs, n) {
+					w.Errorf("pattern %03b: the answer %d, of %v", pattern, n, runs)
+				}
+			}
+			once()
+			jumps.Store(true)
+			for range 3 {
+				once()
+			}
+			if len(runs) > 4 {
+				w.Errorf("pattern %03b: it ran %d times", pattern, len(runs))
+			}
+		})
 	}
 }

@@ -204,9 +204,9 @@ var ofGuard = []mutation{
 
 	// Once.
 	inGuard("Once runs a key whose outcome is unknown", "^TestOnce_", edit{"guard/once.go",
-		"	if !begun {\n		stored, err := db.Get(key)\n", "	if !begun {\n		stored, err := db.Get(key)\n		if string(stored) == \"{}\" {\n			return f(ctx)\n		}\n"}),
+		"	if stored != nil {\n", "	if stored != nil && string(stored) != \"{}\" {\n"}),
 	inGuard("Once runs before its record is durable", "^TestOnce_crash$", edit{"guard/once.go",
-		"return runOnce(context.WithoutCancel(ctx), db.With(sievekv.Always), onceKey(key)", "return runOnce(context.WithoutCancel(ctx), db, onceKey(key)"}),
+		"	err = store.Write(kv.Always, ", "	err = store.Write(kv.NoSync, "}),
 	inGuard("Once keeps no record of a run that began", "^TestOnce_", edit{"guard/once.go",
 		"	case errors.Is(err, ErrUnknown):\n", "	case err == context.Canceled:\n"}),
 	inGuard("Once keeps a record of a run that failed", "^TestOnce$", edit{"guard/once.go",

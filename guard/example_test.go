@@ -129,7 +129,7 @@ func ExampleMiddleware() {
 		log.Fatal(err)
 	}
 	defer users.Close()
-	show := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s", guard.Value(r.Context())) })
+	show := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s", users.Value(r.Context())) })
 	mux := http.NewServeMux()
 	mux.Handle("GET /users/{id}", guard.Middleware(users, func(r *http.Request) string { return r.PathValue("id") })(show))
 

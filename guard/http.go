@@ -9,7 +9,7 @@ import (
 )
 
 // Middleware puts a guard before HTTP handlers. It takes the id of a request from id, gets its value, and calls the handler
-// with a request whose context has the value, for Value. If id returns "", the request is none of the guard's, and the
+// with a request whose context has the value, for Guard.Value. If id returns "", the request is none of the guard's, and the
 // handler gets it as it is.
 //
 // Otherwise it answers itself: 404 if the id is absent, 503 with a Retry-After if the source is unavailable, 504 if the
@@ -25,7 +25,7 @@ func Middleware(g *Guard, id func(*http.Request) string) func(http.Handler) http
 			}
 			value, err := g.Get(r.Context(), name)
 			if err == nil {
-				next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), valueKey{}, value)))
+				next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), valueKey{g}, value)))
 				return
 			}
 			status := http.StatusBadGateway
@@ -45,10 +45,11 @@ func Middleware(g *Guard, id func(*http.Request) string) func(http.Handler) http
 	}
 }
 
-type valueKey struct{}
+// valueKey is the key of a guard's value in a context: a handler may stand behind several guards.
+type valueKey struct{ guard *Guard }
 
-// Value returns the value that Middleware has put into the context of a request, nil if it has not.
-func Value(ctx context.Context) []byte {
-	value, _ := ctx.Value(valueKey{}).([]byte)
+// Value returns the value that Middleware of this guard has put into the context of a request, nil if it has not.
+func (g *Guard) Value(ctx context.Context) []byte {
+	value, _ := ctx.Value(valueKey{g}).([]byte)
 	return value
 }

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -18,7 +19,7 @@ func TestMiddleware(t *testing.T) {
 		handler := guard.Middleware(w.g, func(r *http.Request) string { return r.URL.Query().Get("id") })(
 			http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 				served++
-				_, err := out.Write(append([]byte("value "), guard.Value(r.Context())...))
+				_, err := out.Write(append([]byte("value "), w.g.Value(r.Context())...))
 				w.check(err)
 			}))
 		ask := func(ctx context.Context, id string, status int, body string) http.Header {
@@ -68,6 +69,33 @@ func TestMiddleware(t *testing.T) {
 		}
 		if errors.Is(guard.ErrUnavailable, guard.ErrNotFound) {
 			t.Error("ErrUnavailable is ErrNotFound")
+		}
+	})
+}
+
+// Two guards before one handler keep their values apart, also if a request is none of the inner one's.
+func TestMiddleware_two(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.set("a", "user")
+		w.set("b", "order")
+		orders := w.open("orders", w.options(guard.Options{}))
+		defer orders.Close()
+		param := func(name string) func(*http.Request) string {
+			return func(r *http.Request) string { return r.URL.Query().Get(name) }
+		}
+		handler := guard.Middleware(w.g, param("user"))(guard.Middleware(orders, param("order"))(
+			http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+				_, err := fmt.Fprintf(out, "%s, %s", w.g.Value(r.Context()), orders.Value(r.Context()))
+				w.check(err)
+			})))
+		for query, want := range map[string]string{
+			"user=a&order=b": "user, order", "user=a": "user, ", "order=b": ", order", "": ", ",
+		} {
+			out := httptest.NewRecorder()
+			handler.ServeHTTP(out, httptest.NewRequestWithContext(w.Context(), "GET", "/?"+query, nil))
+			if out.Body.String() != want {
+				t.Errorf("%q: %q, want %q", query, out.Body, want)
+			}
 		}
 	})
 }

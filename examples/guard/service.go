@@ -103,7 +103,7 @@ func (s *service) handler() http.Handler {
 	if s.users != nil {
 		byGuard := guard.Middleware(s.users, func(r *http.Request) string { return r.PathValue("id") })
 		mux.Handle("GET /users/{id}", byGuard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = w.Write(guard.Value(r.Context())) // it fails if the client has gone
+			_, _ = w.Write(s.users.Value(r.Context())) // it fails if the client has gone
 		})))
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(guard.NewCollector(s.users), sievekv.NewCollector(s.store))

@@ -344,7 +344,7 @@ var ofGuard = []mutation{
 	inGuard("a request that is none of the guard's is refused", "^TestMiddleware$", edit{"guard/http.go",
 		"			if name == \"\" {\n", "			if false {\n"}),
 	inGuard("a handler does not get the value", "^TestMiddleware$", edit{"guard/http.go",
-		"context.WithValue(r.Context(), valueKey{}, value)", "context.WithValue(r.Context(), valueKey{}, value[:0])"}),
+		"context.WithValue(r.Context(), valueKey{g}, value)", "context.WithValue(r.Context(), valueKey{g}, value[:0])"}),
 	inGuard("an absent id is answered as a fault", "^TestMiddleware$", edit{"guard/http.go",
 		"				status = http.StatusNotFound\n", ""}),
 	inGuard("a client is not told when to come again", "^TestMiddleware$", edit{"guard/http.go",

@@ -257,7 +257,11 @@ func insertItems(f *Filter, spec scalableext.Spec, items [][]byte, onlyNew bool)
 
 func (f *Filter) stageItems(s *stager, items [][]byte, onlyNew bool) (answers []int64, err error) {
 	for i, item := range items {
-		if err := f.h.GivenUp(i); err != nil {
+		looked := i
+		if s.c.compatible {
+			looked = 0 // at each item: with MAXITERATIONS 65535 it may take milliseconds
+		}
+		if err := f.h.GivenUp(looked); err != nil {
 			return nil, err
 		}
 		h, added := s.c.hash.Sum(item), true

@@ -363,6 +363,21 @@ CF.LOADCHUNK f 17 12345678 => +OK
 CF.LOADCHUNK f 17 12345678 => +OK
 CF.LOADCHUNK f 17 12345679 => -Couldn't load chunk!`)
 	},
+	"compatible-expansions": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.Script(`
+CONFIG SET cf-layout compatible => +OK
+CF.RESERVE f 2 BUCKETSIZE 1 => +OK`)
+		// Each sub-filter takes one copy or two, and more of them would be looked at for each further copy.
+		equal := strings.Repeat(" x", 20_000)
+		w.Line("CF.INSERT f ITEMS" + equal)
+		w.Script(`
+CF.INFO f => [... +Number of filters :32 ...] | {... +Number of filters :32 ...}
+CF.INSERT f ITEMS x => -Maximum expansions reached
+CF.RESERVE g 4 => +OK
+CONFIG SET cf-max-expansions 2 => +OK
+CF.INSERT g ITEMS x x x x x x x x x x => [8*:1 :-1 :-1] | [8*#t #f #f]`)
+	},
 	"compatible-kicks": func(t *testing.T) {
 		w := newWorld(t, kv.Options{MemTableSize: 256 << 10})
 		const slots = 8 << 20 // few of which are empty

@@ -367,8 +367,8 @@ func (s *stager) grow() error {
 			return fmt.Sprintf("%q has %d entries, is made for %d and does not grow", key, entries, newest.capacity)
 		}}
 	}
-	if most := maxLayers(s.w.DB()); int64(len(s.c.layers)) >= most {
-		return layersError(key, len(s.c.layers), most)
+	if err := s.mayGrow(); err != nil {
+		return err
 	}
 	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
 		return &roomError{ErrCannotGrow, func() string {

@@ -260,6 +260,11 @@ func (s *stager) mayAdd() error {
 	if !s.c.compatible {
 		return nil
 	}
+	return s.mayGrow()
+}
+
+// mayGrow returns an error if the filter has as many layers as the setting allows.
+func (s *stager) mayGrow() error {
 	if most := maxLayers(s.w.DB()); int64(len(s.c.layers)) >= most {
 		return layersError(s.c.object.Key(), len(s.c.layers), most)
 	}
@@ -395,13 +400,17 @@ func (s *stager) stageKicked(l *layer) error {
 	return nil
 }
 
-// growCompatible stages another layer.
+// growCompatible stages another layer. RedisBloom counts layers before a command alone, so that one command with many
+// equal items makes thousands of them, and each further item looks at all. Here a command stops at the setting, too.
 func (s *stager) growCompatible() error {
 	newest, key, expansion := s.c.layers[0], s.c.object.Key(), s.c.chain.Params.Expansion
 	if expansion == 0 {
 		return &roomError{ErrFull, func() string {
 			return fmt.Sprintf("%q has %d slots, none that the item may use, and does not grow", key, newest.capacity)
 		}}
+	}
+	if err := s.mayGrow(); err != nil {
+		return err
 	}
 	if newest.capacity*uint64(expansion) >= slotsLimit {
 		return &roomError{errNoMemory, func() string {

@@ -293,6 +293,7 @@ func TestCompatible_compactInSteps(t *testing.T) {
 	if p.model, err = redisbloom.LoadCuckoo(p.dump()); err != nil {
 		t.Fatal(err)
 	}
+	p.model.Bounded = true
 	p.compare()
 	before := commits(t, p.w.DB)
 	p.compact()

@@ -32,6 +32,7 @@ func newPair(t *testing.T, o kv.Options, capacity uint64, bucketSize, iterations
 	if p.model, err = redisbloom.NewCuckoo(capacity, bucketSize, iterations, expansion); err != nil {
 		t.Fatal(err)
 	}
+	p.model.Bounded = true
 	p.want(reply.OK, "CF.RESERVE", "f", fmt.Sprint(capacity), "BUCKETSIZE", fmt.Sprint(bucketSize), "MAXITERATIONS", fmt.Sprint(iterations),
 		"EXPANSION", fmt.Sprint(expansion))
 	return p

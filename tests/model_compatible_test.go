@@ -525,7 +525,7 @@ func (m *model) addToCuckoo(key string, c *redisbloom.Cuckoo, wrong bool, name s
 		c, _ = m.cuckooOf(capacity, nil)
 		m.set(key, compatibleCuckoo{c}, 0)
 	}
-	c.MaxExpansions = int(m.number("cf-max-expansions"))
+	c.MaxExpansions, c.Bounded = int(m.number("cf-max-expansions")), true
 	before := c.Info()
 	answer := addedToCuckoo(c, name, args)
 	if c.Info() != before {

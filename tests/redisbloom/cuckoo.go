@@ -37,7 +37,8 @@ const (
 
 // Cuckoo is a cuckoo filter: sub-filters from oldest to newest.
 type Cuckoo struct {
-	MaxExpansions int // a command that finds so many sub-filters refuses to add; see MayAdd
+	MaxExpansions int  // a command that finds so many sub-filters refuses to add; see MayAdd
+	Bounded       bool // not as RedisBloom: a command makes no more than that either
 
 	items, deletes uint64
 	buckets        uint64 // of the first sub-filter
@@ -233,6 +234,9 @@ func (c *Cuckoo) insert(item []byte) error {
 		}
 		if c.expansion == 0 {
 			return ErrCuckooFull
+		}
+		if err := c.MayAdd(); c.Bounded && err != nil {
+			return err
 		}
 		if !c.append() {
 			return ErrCuckooMemory

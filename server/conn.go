@@ -404,7 +404,7 @@ func (c *conn) run(cmd *module.Command, words [][]byte) reply.Reply {
 	case cmd.Flags&module.Admin != 0:
 		c.endTurn() // the command may take minutes
 		return c.runWatched(words)
-	case looksAtAllKeys(cmd) || cmd.Name == "EXEC":
+	case looksAtAllKeys(cmd) || cmd.Name == "EXEC" || c.acquired != nil: // the last: a large command
 		return c.runWatched(words)
 	}
 	return c.session.DoNamed(c.server.ctx, cmd, words)

@@ -47,7 +47,7 @@ func serveSlow(t *testing.T, flags module.Flags) (*world, *slow) {
 	t.Helper()
 	s := &slow{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	store := kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(module.Module{Name: "slow", Commands: []module.Command{{
-		Name: "SLOW", Arity: 1, Flags: flags, Group: "server", Summary: "Waits.", Complexity: "O(1)", Example: "SLOW",
+		Name: "SLOW", Arity: -1, Flags: flags, Group: "server", Summary: "Waits.", Complexity: "O(1)", Example: "SLOW",
 		Handler: func(c *module.Call) reply.Reply {
 			close(s.begun)
 			select {
@@ -71,6 +71,7 @@ func TestSlow_clientGone(t *testing.T) {
 		"all keys":          {module.ReadOnly, pipeline("SLOW")},
 		"EXEC":              {module.ReadOnly, pipeline("MULTI", "SLOW", "EXEC")},
 		"EXEC that writes":  {module.ReadOnly, pipeline("MULTI", "SET k v", "SLOW", "EXEC")},
+		"many words":        {module.Write, pipeline("SLOW" + strings.Repeat(" x", 5000))},
 		"more that is sent": {module.ReadOnly, pipeline("SLOW") + "P"},
 	} {
 		w, slow := serveSlow(t, tt.flags)

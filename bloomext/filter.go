@@ -52,7 +52,7 @@ type layer struct {
 	table    *kv.Layer
 	capacity uint64
 	rate     float64
-	fullSet  uint64 // the number of set bits that makes it full
+	fullSet  uint64 // the number of set bits that makes it full; 0 unless its layout is native
 	start    int64  // of the layer's slice, see scalableext.Window; 0 unless the filter is windowed
 
 	flat *flat // nil if the filter's layout is native

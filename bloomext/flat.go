@@ -211,7 +211,7 @@ func openFlat(l *kv.Layer, decode func([]byte) (flatParams, error)) (layer, erro
 		f.length = min(f.length, 1<<31)
 	}
 	f.inverse = math.MaxUint64 / f.length
-	return layer{table: l, capacity: p.capacity, rate: p.rate, fullSet: p.fullSet(), flat: f}, nil
+	return layer{table: l, capacity: p.capacity, rate: p.rate, flat: f}, nil
 }
 
 // number returns the number that, modulo the length of the array, is bit j of an item.
@@ -418,15 +418,6 @@ func (p flatParams) String() string {
 		s += fmt.Sprintf(", n2 %d", p.n2)
 	}
 	return s
-}
-
-// fullSet returns how many bits a union may have set without being too full: five standard deviations more than the items
-// of a full layer set on average. Items that set no bit are not counted. While a layer is filled they are one in 1/rate at
-// its end and far fewer before, 1/(k+1) of that on average.
-func (p *flatParams) fullSet() uint64 {
-	tried := float64(p.capacity) * (1 + p.rate/float64(p.hashes+1))
-	set := p.expectedSet(uint64(tried))
-	return uint64(set + 5*math.Sqrt(set*(1-set/float64(p.bits))))
 }
 
 // expectedSet returns how many bits so many items set, on average.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -20,11 +20,12 @@ import (
 // cover is made from these, in the size that it needs, however the filters have grown; its number of items is counted anew. What
 // they do not cover, the first layer of a filter that was made for more than 1,024 items, is united layer by layer.
 //
-// If not, the union has no log. Layers that are united must have equal sizes, and no layer of the union may be fuller than it
-// was made to be; otherwise the error is ErrRate, because no error rate
-// would be left for further layers. Filters with as many items together as they were made for may by chance have a
-// few more bits than average: five standard deviations are allowed, which corresponds to 12 % too many items for 100
-// at 0.01, and to 1.2 % for 10,000. A union that equals one of the filters is always allowed.
+// If not, the union has no log. Layers that are united must have equal sizes, and no layer of the union may have a higher
+// rate than it was made for; otherwise the error is ErrRate, because no error rate would be left for further layers. That
+// rate is computed twice: from the number of bits that are set, as Info does, and from where they are. Filters that
+// together have as many items as one was made for are at the rate, give or take what chance does: 30 % for 100 items
+// at 0.01, 3 % for 10,000. So the union of small ones may be refused. A union that equals one of the filters is always
+// allowed.
 //
 // The number of items afterwards is an estimate from the bits, except in layers that equal that layer of one filter.
 // Merge reads and writes all the filters; meanwhile other writes to them wait.
@@ -82,15 +83,15 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 	return nil
 }
 
-// putUnion fills a layer with the union of others.
+// putUnion fills a layer with the union of others, unless its rate is too high.
 func putUnion(w *kv.Writer, b *kv.Builder, to *layer, from []part) error {
-	same, ones, err := uniteLayer(w, b, to, from)
+	union, err := uniteLayer(w, b, to, from)
 	if err != nil {
 		return err
 	}
 	// By chance a full layer may have more bits set than its rate allows.
-	if rate := to.setRate(ones); !same && ones > to.fullSet && rate > to.rate {
-		return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, to.table.Spec().Number, rate, to.rate)
+	if !union.same && union.rate > to.rate {
+		return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, to.table.Spec().Number, union.rate, to.rate)
 	}
 	return nil
 }
@@ -101,32 +102,48 @@ type part struct {
 	l *layer
 }
 
-// uniteLayer returns how many bits of the union are set, and whether the union equals one of its parts.
-func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (same bool, ones uint64, err error) {
+// united is what a layer has become.
+type united struct {
+	same bool    // it equals one of its parts
+	rate float64 // the higher one of those by the number of its bits and by their places
+}
+
+// uniteLayer fills a layer with the union of others.
+func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (u united, err error) {
 	spec := to.table.Spec()
 	words := make([]uint64, spec.Lines*block.LineWords)
 	more := make([]uint64, len(words))
+	var ones uint64
+	var places *probe.FillRate // with another layout an item's bits may be anywhere, and their number says all
+	if to.flat == nil {
+		places = to.layout.NewFillRate()
+	}
 	for blk := range spec.Blocks {
 		clear(words)
 		for _, p := range from {
 			if err := w.ReadBlock(p.f.object, p.l.table, blk, more); err != nil {
-				return false, 0, err
+				return u, err
 			}
 			for i, word := range more {
 				words[i] |= word
 			}
 		}
-		for _, word := range words {
-			ones += uint64(bits.OnesCount64(word))
+		ones += uint64(block.Count(words))
+		if places != nil {
+			places.Add(words)
 		}
 		if err := b.Put(to.table, blk, words); err != nil {
-			return false, 0, err
+			return u, err
 		}
 	}
-	items, flags := uint64(math.Round(to.distinctItems(ones))), uint64(flagEstimated)
+	distinct := to.distinctItems(ones)
+	if u.rate = to.setRate(ones); places != nil {
+		u.rate = max(u.rate, places.Rate(distinct))
+	}
+	items, flags := uint64(math.Round(distinct)), uint64(flagEstimated)
 	// If a part has as many bits set as the union, it has all of them, and the other parts have no others.
 	for _, p := range from {
-		if same = w.Counter(p.l.table, onesCounter) == ones; same {
+		if u.same = w.Counter(p.l.table, onesCounter) == ones; u.same {
 			items, flags = w.Counter(p.l.table, itemsCounter), w.Counter(p.l.table, flagsCounter)
 			break
 		}
@@ -134,5 +151,5 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (same bool,
 	w.SetCounter(to.table, itemsCounter, items)
 	w.SetCounter(to.table, onesCounter, ones)
 	w.SetCounter(to.table, flagsCounter, flags)
-	return same, ones, nil
+	return u, nil
 }

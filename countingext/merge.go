@@ -16,10 +16,11 @@ import (
 // kv.ErrNotFound. The filter may be one of the sources, if it exists. All filters must be in one store and have equal
 // parameters, including the hash; otherwise the error is ErrUnequal.
 //
-// No layer of the union may have more counters above 0 than it was made for, unless one of the filters has as many in
-// it; otherwise the error is ErrRate, because no error rate would be left for further layers. Filters with as many
-// items together as they were made for may by chance have a few more counters above 0 than average: five standard
-// deviations are allowed. Merge reads and writes all the filters; meanwhile other writes to them wait.
+// No layer of the union may have a higher rate than it was made for, unless one of the filters has as many counters above
+// 0 in it; otherwise the error is ErrRate, because no error rate would be left for further layers. That rate is computed
+// twice: from the number of counters above 0, as Info does, and from where they are. Filters that together have as many
+// items as one was made for are at the rate, give or take what chance does: so the union of small ones may be refused.
+// Merge reads and writes all the filters; meanwhile other writes to them wait.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 	return f.h.Merge(ctx, f.level, scalableext.Each(sources, handleIn), merging)
 }
@@ -50,14 +51,13 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 				from = append(from, part{f, f.layer(i)})
 			}
 		}
-		above, err := uniteLayer(w, b, to, from)
+		above, rate, err := uniteLayer(w, b, to, from)
 		if err != nil {
 			return err
 		}
 		// By chance a full layer may have more counters above 0 than its rate allows.
 		fuller := !slices.ContainsFunc(from, func(p part) bool { return w.Counter(p.l.table, aboveCounter) >= above })
-		rate := to.layout.SetRate(above)
-		if fuller && above > to.fullSet && rate > to.rate {
+		if fuller && rate > to.rate {
 			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, i, rate, to.rate)
 		}
 	}
@@ -95,24 +95,27 @@ type part struct {
 	l *layer
 }
 
-// uniteLayer unites one layer, and returns how many counters are above 0.
-func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (above uint64, err error) {
+// uniteLayer unites one layer. It returns how many counters are above 0, and the higher one of the rates by their number
+// and by their places.
+func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (above uint64, rate float64, err error) {
 	words := make([]uint64, to.layout.BlockWords())
 	more := make([]uint64, len(words))
 	var found tally
+	places := to.layout.NewFillRate()
 	for blk := range to.layout.Blocks {
 		clear(words)
 		for _, p := range from {
 			if err := w.ReadBlock(p.f.object, p.l.table, blk, more); err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 			for i := range words {
 				words[i] = addSaturating(words[i], more[i])
 			}
 		}
 		found.add(words)
+		places.Add(words)
 		if err := b.Put(to.table, blk, words); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	fill := uint64(0)
@@ -123,7 +126,7 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (above uint
 	w.SetCounter(to.table, aboveCounter, found.above)
 	w.SetCounter(to.table, stuckCounter, found.stuck)
 	w.SetCounter(to.table, sumCounter, found.sum)
-	return found.above, nil
+	return found.above, max(to.layout.SetRate(found.above), places.Rate(to.layout.DistinctItems(found.above))), nil
 }
 
 // addSaturating adds the 16 counters of two words, each up to 15.

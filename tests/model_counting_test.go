@@ -579,8 +579,7 @@ func sumOf(names []string, parts []*countingShadow) (*countingShadow, reply.Repl
 			l.fill += p.layers[i].fill
 			fullest = max(fullest, len(p.layers[i].counters))
 		}
-		above := uint64(len(l.counters))
-		if rate := l.layout.SetRate(above); len(l.counters) > fullest && above > l.layout.FullSet(l.capacity) && rate > l.rate {
+		if rate := unionRate(&l.layout, maps.Keys(l.counters), probe.CounterBits); len(l.counters) > fullest && rate > l.rate {
 			return nil, reply.Errorf(
 				"ERR the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
 				i, rate, l.rate)

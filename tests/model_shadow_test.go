@@ -1,6 +1,7 @@
 package tests_test
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -136,14 +137,34 @@ func unite(names []string, parts []*shadow) (*shadow, reply.Reply) {
 			continue
 		}
 		l.items, l.estimated = l.distinct(), true
-		set := uint64(len(l.bits))
-		if rate := l.layout.SetRate(set); set > l.layout.FullSet(l.capacity) && rate > l.rate {
+		if rate := unionRate(&l.layout, maps.Keys(l.bits), 1); rate > l.rate {
 			return nil, reply.Errorf(
 				"ERR the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
 				i, rate, l.rate)
 		}
 	}
 	return union, reply.OK
+}
+
+// unionRate returns the rate by which a union is refused: the higher one of those by the number of cells that are set and
+// by their places, given by block<<16 | position. Cells have a width in bits.
+func unionRate(l *probe.Layout, set iter.Seq[uint64], width int) float64 {
+	blocks, n := make(map[uint64][]uint64), uint64(0)
+	for at := range set {
+		words := blocks[at>>16]
+		if words == nil {
+			words = make([]uint64, l.BlockWords())
+			blocks[at>>16] = words
+		}
+		bit := int(at&0xffff) * width
+		words[bit/64] |= 1 << (bit % 64)
+		n++
+	}
+	places := l.NewFillRate()
+	for _, blk := range slices.Sorted(maps.Keys(blocks)) {
+		places.Add(blocks[blk])
+	}
+	return max(l.SetRate(n), places.Rate(l.DistinctItems(n)))
 }
 
 // differs names the first parameter that two filters do not share, with both values.

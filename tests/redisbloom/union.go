@@ -42,7 +42,7 @@ func (b *Bloom) shape() string {
 }
 
 // Unite returns the union of filters that do not differ: each sub-filter has the bits of all. Its number of items is that
-// of a filter that has as many bits set, or else an estimate. The error says that there would be too many bits.
+// of a filter that has as many bits set, or else an estimate. The error says that the rate would be too high.
 func Unite(filters ...*Bloom) (*Bloom, error) {
 	longest := filters[0]
 	for _, f := range filters {
@@ -71,7 +71,7 @@ func Unite(filters ...*Bloom) (*Bloom, error) {
 		} else {
 			to.items, to.estimated = to.distinct(), true
 			rate := math.Pow(float64(to.ones())/float64(to.bits), float64(to.hashes))
-			if to.ones() > to.most() && rate > to.rate {
+			if rate > to.rate {
 				return nil, Error(fmt.Sprintf("ERR the union would exceed the error rate: layer %d would have %.3g, is made for %.3g", i, rate, to.rate))
 			}
 		}
@@ -91,13 +91,4 @@ func (f *bloomFilter) ones() (n uint64) {
 func (f *bloomFilter) distinct() uint64 {
 	n := float64(f.bits)
 	return uint64(math.Round(-n / float64(f.hashes) * math.Log1p(-min(float64(f.ones()), n-0.5)/n)))
-}
-
-// most returns how many bits a sub-filter may have that is as full as it may get: five standard deviations more than what
-// its capacity sets on average, and the items that set none and are not counted.
-func (f *bloomFilter) most() uint64 {
-	n := float64(f.bits)
-	tried := uint64(float64(f.capacity) * (1 + f.rate/float64(f.hashes+1)))
-	set := -n * math.Expm1(float64(f.hashes)*float64(tried)*math.Log1p(-1/n))
-	return uint64(set + 5*math.Sqrt(set*(1-set/n)))
 }

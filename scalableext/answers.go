@@ -211,25 +211,29 @@ func answersOf(
 ) (reply.Reply, error) {
 	var list []reply.Reply // with errors; without any, added has all answers
 	added := make([]bool, len(items))
-	for start := 0; start < len(items); {
-		n, err := add(w, items[start:], added[start:])
+	for start, end := 0, len(items); start < len(items); {
+		n, err := add(w, items[start:end], added[start:end])
 		switch {
 		case err != nil && !NoRoom(err):
 			return reply.Nil, err
-		case err == nil && start == 0:
+		case err == nil && end-start == len(items):
 			return reply.Bools(added), nil
 		}
 		for _, yes := range added[start : start+n] {
 			list = append(list, reply.Bool(yes))
 		}
-		if err == nil {
-			break
+		if err == nil { // one more item was answered
+			start += n
+			end = min(start+1, len(items))
+			continue
 		}
 		list = append(list, ErrorReply(err))
 		if errors.Is(err, ErrFull) {
 			break
 		}
+		// Most of the rest will be refused, too. One by one, each is looked at once.
 		start += n + 1
+		end = min(start+1, len(items))
 	}
 	return reply.Array(list...), nil
 }

@@ -231,6 +231,7 @@ func TestLoad(t *testing.T) {
 		"user a (+get":                      "f:1: Unmatched parenthesis",
 		"user a on\nuser b \x00":            "f:2: Error in ACL",
 		"\n\n" + strings.Repeat("x", 2<<20): "f:3: bufio.Scanner: token too long",
+		"\xff\xfeu\x00s\x00":                "f:1: the file is in UTF-16, want UTF-8",
 	} {
 		err := l.Load("f", strings.NewReader(file))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -240,7 +241,11 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%.40q left %q", file, got)
 		}
 	}
-	file := "# users\n\nuser stays on >x ~a +get (+set ~b)\r\nuser default off\nuser new on\n"
+	file := "\xef\xbb\xbfuser new on\n"
+	if err := newLists(t).Load("f", strings.NewReader(file)); err != nil {
+		t.Errorf("with a byte order mark: %v", err)
+	}
+	file = "# users\n\nuser stays on >x ~a +get (+set ~b)\r\nuser default off\nuser new on\n"
 	if err := l.Load("f", strings.NewReader(file)); err != nil {
 		t.Fatal(err)
 	}

@@ -153,7 +153,14 @@ func (l *Lists) Load(name string, file io.Reader) error {
 	n := 0
 	for lines.Scan() {
 		n++
-		words := fields(lines.Text())
+		line := lines.Text()
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff") // a byte order mark, which editors on Windows write
+			if strings.HasPrefix(line, "\xff\xfe") || strings.HasPrefix(line, "\xfe\xff") {
+				return fmt.Errorf("%s:1: the file is in UTF-16, want UTF-8", name)
+			}
+		}
+		words := fields(line)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}

@@ -45,8 +45,10 @@ was made for grows at the same rate, but takes more bits for each line: kvshell 
 With --window 7d, a line is new again if it did not come for 7 days: it is forgotten 7 days to 7 days and 21 hours after
 it came last, by the clock of this machine. --slices 24 makes that 7 days to 7 days and 7 hours.
 
-FILE may be gzipped, with one member or several; xz, bzip2, zstd and zip are refused. Lines may have up to 512 MiB, and end
-in LF or CRLF, or with the file; they are printed with LF. An empty line is a line. Lines are compared byte by byte.
+FILE may be compressed by gzip or zstd. Archives, databases, and what is compressed otherwise, are known by their first bytes,
+and refused. Lines may have up to 512 MiB, and end in LF or CRLF, or with the file; they are printed with LF. An empty line is
+a line. Lines are compared byte by byte; a byte order mark at the beginning of FILE is left out, and UTF-16 after one is
+read as UTF-8.
 
 With -o, the new lines are appended to OUT, each exactly once even if the run is killed or the power fails: run the same
 command again, and it goes on where it was. Until such a run is finished, dedup and load take no other input for KEY, and
@@ -55,6 +57,10 @@ and standard input must have the same bytes again. OUT must not change either: i
 run is refused; what somebody has appended to it is moved to OUT.cut. A run is also refused if KEY was deleted meanwhile or
 has expired: the key OUT` + dedup.ClaimSuffix + ` tells of the unfinished run, and is removed when a run is finished. If
 the last line of OUT has no line break, it gets one.
+
+If FILE is damaged or cut off, the run ends with an error there. With the whole file in its place, the same command goes on.
+If there is none, add --stop-at-damage: then FILE ends before the damage, and the run is finished. Zeros after what gzip has
+written are padding.
 
 Without -o, the new lines go to standard output, and the summary and notes to standard error. Lines count as seen when
 they were printed, even if nobody read them: with "| head -1" all lines that the pipe took after the first are lost. If

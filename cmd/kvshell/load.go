@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +43,9 @@ keeps what it was made with, and load refuses an --error, --capacity, --non-scal
 for as many lines as it gets is smaller, and is filled faster, than one that has to grow. A filter with an unfinished
 run of dedup -o is refused: that run would take the lines of load for lines that it has written.
 
-FILE is read as by dedup: plain or gzipped, with one member or several, and not compressed otherwise; lines of up to 512
-MiB that end in LF or CRLF, or with the file. An empty line is a line.
+FILE is read as by dedup: plain, or compressed by gzip or zstd, and in UTF-8 or any bytes, or in UTF-16 with a byte order
+mark; lines of up to 512 MiB that end in LF or CRLF, or with the file. An empty line is a line. What is no text is refused.
+If FILE is damaged or cut off, load ends with an error there; --stop-at-damage takes the lines before that place for all of it.
 
 When load ends without an error, all lines are on stable storage, even if --sync is lower for single commits (the default
 here is everysec). A crash before the end leaves the lines of some whole commits, from the beginning of FILE on. Run the same
@@ -91,9 +93,11 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 		return err
 	}
 	defer func() { err = exit.JoinLocal(err, in.Close()) }()
+	in.StopAtDamage = f.Stop
 	if err := in.Look(ctx); err != nil {
 		return err
 	}
+	fmt.Fprint(sh.stderr, in.Note())
 	var bar *progress.Bar
 	if tty.IsTerminal(sh.stderr) {
 		bar = progress.New(sh.stderr, in.Size)

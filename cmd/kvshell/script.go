@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
@@ -102,15 +103,18 @@ func readScript(ctx context.Context, in io.Reader) <-chan scriptLine {
 	lines := make(chan scriptLine)
 	go func() {
 		defer close(lines)
-		r := bufio.NewReader(in)
+		r, _, err := text.Decode(bufio.NewReader(in))
 		for number := 1; ; number++ {
-			text, err := r.ReadBytes('\n')
+			var line []byte
+			if err == nil {
+				line, err = r.ReadBytes('\n')
+			}
 			ended := err != nil
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			select {
-			case lines <- scriptLine{number, text, err}:
+			case lines <- scriptLine{number, line, err}:
 			case <-ctx.Done():
 				return
 			}

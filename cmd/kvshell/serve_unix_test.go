@@ -322,7 +322,7 @@ func TestServe_password(t *testing.T) {
 func TestServe_audit(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "password")
-	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("\xef\xbb\xbfsecret\r\n"), 0o600); err != nil { // as editors on Windows write it
 		t.Fatal(err)
 	}
 	s := serveStore(t, filepath.Join(dir, "store"), 1, "--addr", "127.0.0.1:0", "--requirepass-file", file)

@@ -24,6 +24,7 @@ type Flags struct {
 	out     string // "" for standard output
 	batch   int
 	restart bool
+	stop    bool // at damage
 
 	batchGiven bool
 }
@@ -40,6 +41,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Flags.Register(flags)
 	cliflags.CountVar(flags, &f.batch, "batch", maxBatchLines, fmt.Sprintf("`LINES` in one commit, at most %d; without -o %d if it is not given", maxBatchLines, printedLines))
 	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
+	input.StopAtDamageVar(flags, &f.stop)
 }
 
 // Check returns a usage error for flags that make no run. It needs no store.

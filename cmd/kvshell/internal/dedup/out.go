@@ -12,6 +12,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 )
 
@@ -124,6 +125,14 @@ func (o *outFile) isFile(f *os.File) (bool, error) {
 		return false, err
 	}
 	return os.SameFile(mine, theirs), nil
+}
+
+// notText returns what OUT is if it is no text, "" if it is one or missing.
+func (o *outFile) notText() (string, error) {
+	if o.file == nil {
+		return "", nil
+	}
+	return input.NotAppendable(io.NewSectionReader(o.file, 0, o.length))
 }
 
 // goOn goes back to where OUT ended, as the record of an unfinished run says. It is an error if OUT is not what that

@@ -38,7 +38,8 @@ import (
 //     lines were new, how long OUT was before the batch, and a hash of the end of OUT.
 //  3. The new lines are written to OUT.
 //
-// At the end OUT is synced, and the last commit removes the record and the claim.
+// At the end OUT is synced, and the last commit removes the record and the claim. The end is that of the input, or, if the
+// user says so, the place from which on the input cannot be read.
 //
 // What a crash leaves. Commits survive as a prefix, each whole or not at all. So the filter and the record are always
 // those of one batch, say b, and the filter has the lines up to the end of b. OUT has all new lines from before b, at
@@ -102,6 +103,7 @@ func Open(key, file string, stdin, stdout, stderr *os.File, f Flags) (*Pass, err
 	if err != nil {
 		return nil, err
 	}
+	in.StopAtDamage = f.stop
 	p := &Pass{key: []byte(key), in: in, stdout: stdout, notes: stderr, flags: f}
 	if f.out == "" {
 		return p, nil
@@ -116,6 +118,11 @@ func Open(key, file string, stdin, stdout, stderr *os.File, f Flags) (*Pass, err
 func (p *Pass) openOut(file string, stdout, stderr *os.File) (err error) {
 	if p.out, err = openOutFile(p.flags.out); err != nil {
 		return exit.WithCode(exit.Local, err)
+	}
+	if is, err := p.out.notText(); err != nil {
+		return exit.WithCode(exit.Local, err)
+	} else if is != "" {
+		return exit.Refusef("%s is %s: lines cannot be appended to it", p.flags.out, is)
 	}
 	for _, other := range []struct {
 		file   *os.File
@@ -144,8 +151,14 @@ func (p *Pass) Close() (err error) {
 	return errors.Join(err, p.in.Close())
 }
 
-// Look is input.Look. It is for before the store is opened.
-func (p *Pass) Look(ctx context.Context) error { return p.in.Look(ctx) }
+// Look is input.Look, and tells how the input is read. It is for before the store is opened.
+func (p *Pass) Look(ctx context.Context) error {
+	err := p.in.Look(ctx)
+	if err == nil {
+		fmt.Fprint(p.notes, p.in.Note())
+	}
+	return err
+}
 
 // ToFile reports whether the lines go to a file.
 func (p *Pass) ToFile() bool { return p.out != nil }
@@ -162,6 +175,7 @@ func (p *Pass) Run(ctx context.Context, db *kv.DB) error {
 	if err != nil {
 		return p.explain(err)
 	}
+	fmt.Fprint(p.notes, p.in.DamageNote(p.done.Lines))
 	return p.summary(time.Since(started))
 }
 

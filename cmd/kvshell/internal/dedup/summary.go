@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
@@ -17,6 +18,9 @@ import (
 func (p *Pass) explain(err error) error {
 	var own *exit.Error
 	switch {
+	case p.begun && errors.Is(err, input.ErrUnreadable):
+		return exit.WithCode(exit.Code(err), fmt.Errorf("after %d lines: %w. The same command again ends here again, unless the file is mended: %s",
+			p.done.Lines, err, p.wayOut()))
 	case !p.begun, errors.As(err, &own) && own.Code == exit.Refused:
 		return err
 	case errors.Is(err, scalableext.ErrFull):
@@ -39,6 +43,14 @@ func (p *Pass) explain(err error) error {
 		return exit.WithCode(code, fmt.Errorf("%w; %s", err, p.goOn()))
 	}
 	return err
+}
+
+// wayOut says what to do about an input that cannot be read to its end.
+func (p *Pass) wayOut() string {
+	if p.out == nil {
+		return input.WayOut
+	}
+	return input.WayOut + ", and finishes. Until then KEY and OUT take no other FILE, unless --restart forgets this one"
 }
 
 func (p *Pass) goOn() string {

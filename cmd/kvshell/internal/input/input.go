@@ -1,10 +1,12 @@
-// Package input reads lines ahead, in batches, from a file or a pipe, plain or gzipped.
+// Package input reads lines ahead, in batches, from a file or a pipe, plain or compressed by gzip or zstd. What is no text
+// is refused.
+//
+// The file source.go finds out what a file is, and reads it as text; input.go makes lines and batches of that.
 package input
 
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
 )
 
 // Stdin names standard input, on the command line and in the records of dedup.
@@ -37,12 +40,17 @@ const pipeAhead = 4
 const idleEvery = 200 * time.Millisecond
 
 // Input is what dedup and load read: lines of up to 512 MiB, each ended by LF or CRLF, or the last one by the end
-// of the input. An empty line is a line. An input that begins as gzip does is decompressed; it may have several members.
+// of the input. An empty line is a line. An input that begins as gzip's or zstd's files do is decompressed; it may have
+// several members. A byte order mark at the beginning is left out, and UTF-16 after one is read as UTF-8: positions are
+// those in the decompressed text in UTF-8.
 type Input struct {
 	File *os.File
 	Name string // absolute path, or Stdin
 	Size int64  // of the file in bytes, before decompression; -1 if unknown
 	Skip uint64 // lines passed over before the first batch; set before Start
+
+	// StopAtDamage makes the place from which on the input is unreadable its end. It is set before Look.
+	StopAtDamage bool
 
 	eager    bool   // a batch is handed over when the next read might wait, though it is not full
 	device   bool   // a terminal, or a device such as /dev/zero
@@ -50,9 +58,12 @@ type Input struct {
 	longest  int    // a line, in bytes
 	held     *Batch // a batch that Take has received and left for its next call
 
-	read atomic.Int64 // bytes of the file
+	read   atomic.Int64 // bytes of the file
+	failed error        // of reading the file; only the reading goroutine uses it
 
-	r *bufio.Reader // of the file after decompression; only the reading goroutine uses it
+	r        *bufio.Reader // of the text; only the reading goroutine uses it
+	encoding text.Encoding // of the text, as its first bytes tell
+	damage   error         // why the input ended before its end, see StopAtDamage
 
 	// Batches go round between the reading goroutine and the caller: the goroutine fills one while the caller works on
 	// another. The batch that the goroutine waits to hand over counts as one of those read ahead.
@@ -83,16 +94,14 @@ func (b *Batch) Pass(n int) {
 	b.Items = b.lines[b.passed:]
 }
 
-// Part is a part of an input that an earlier run has read: whole lines, from byte Start to byte End after
-// decompression.
+// Part is a part of an input that an earlier run has read: whole lines, from byte Start to byte End of the text.
 type Part struct {
 	Start, End uint64
 	Lines      int
 	Sum        uint64 // XXH64, seed 0, of the input before End
 }
 
-// Open opens a file, or standard input if name is Stdin. Of a file it looks at the first bytes: a compressed form that
-// is not read is an error.
+// Open opens a file, or standard input if name is Stdin. What is in it is for Look.
 func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	in := &Input{
 		File: stdin, Name: Stdin, Size: -1, eager: true, maxLines: maxLines, longest: longestLine, done: make(chan struct{}),
@@ -114,10 +123,6 @@ func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	in.device = info.Mode()&os.ModeCharDevice != 0
 	if info.Mode().IsRegular() {
 		in.Size, in.eager = info.Size(), false
-		// At the start of a pipe, Look looks.
-		if err := in.refuseUnread(bufio.NewReader(io.NewSectionReader(in.File, 0, 16))); err != nil {
-			return nil, exit.JoinLocal(in.named(err), in.Close())
-		}
 	}
 	ahead := 1
 	if in.eager {
@@ -130,19 +135,16 @@ func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	return in, nil
 }
 
-// Look waits for the first bytes of a pipe, and refuses a compressed form that is not read. It is for before Start, and
-// before anything is changed. It does not wait for somebody who types.
+// Look waits for the first bytes, and refuses what is no text. It is for before Start, and before anything is changed. It
+// does not wait for somebody who types.
 func (in *Input) Look(ctx context.Context) error {
-	if !in.eager || in.device {
+	if in.device {
 		return nil
 	}
 	opened := make(chan error, 1)
-	go func() { opened <- in.open() }()
+	go func() { opened <- in.begin() }()
 	select {
 	case err := <-opened:
-		if err != nil {
-			err = in.named(err)
-		}
 		return err
 	case <-ctx.Done(): // the input is not used any more
 		return ctx.Err()
@@ -167,6 +169,21 @@ func (in *Input) String() string {
 	return in.Name
 }
 
+// Note returns a note for the user about how the input is read, "" for bytes that are read as they are. It is for after
+// Look.
+func (in *Input) Note() string { return in.encoding.Note(in) }
+
+// Damage returns why the input has ended before its end, nil if it has not. It is for after the batch with io.EOF.
+func (in *Input) Damage() error { return in.damage }
+
+// DamageNote returns a note that tells of Damage, if there is any. So many lines were read.
+func (in *Input) DamageNote(lines uint64) string {
+	if in.damage == nil {
+		return ""
+	}
+	return fmt.Sprintf("note: %v. Its first %d lines are taken for all of it\n", in.damage, lines)
+}
+
 // BytesRead returns how much of the file was read.
 func (in *Input) BytesRead() int64 { return in.read.Load() }
 
@@ -176,6 +193,9 @@ type counting struct{ in *Input }
 func (c counting) Read(p []byte) (int, error) {
 	n, err := c.in.File.Read(p)
 	c.in.read.Add(int64(n))
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.in.failed = err
+	}
 	return n, err
 }
 
@@ -185,7 +205,7 @@ func (in *Input) Start(from *Part) {
 	go func() {
 		var err error
 		if in.r == nil {
-			err = in.open()
+			err = in.begin()
 		}
 		if err == nil {
 			err = in.skipLines()
@@ -194,7 +214,7 @@ func (in *Input) Start(from *Part) {
 			err = in.hand(func(b *Batch) error { return in.again(b, from) })
 		}
 		for err == nil {
-			err = in.hand(in.fill)
+			err = in.settle(in.hand(in.fill))
 		}
 		select {
 		case in.full <- &Batch{Err: in.named(err)}:
@@ -203,10 +223,21 @@ func (in *Input) Start(from *Part) {
 	}()
 }
 
+// settle is named, and with StopAtDamage makes an error of unreadable bytes the end of the input.
+func (in *Input) settle(err error) error {
+	err = in.named(err)
+	if !in.StopAtDamage || !errors.Is(err, ErrUnreadable) {
+		return err
+	}
+	in.damage = err
+	return io.EOF
+}
+
 // named adds the name of the input to an error of reading it. The end of the input needs no name, and a refusal has it.
 func (in *Input) named(err error) error {
+	err = in.unreadable(err)
 	var own *exit.Error
-	if errors.Is(err, io.EOF) || errors.As(err, &own) {
+	if err == nil || errors.Is(err, io.EOF) || errors.As(err, &own) {
 		return err
 	}
 	return exit.WithCode(exit.Local, fmt.Errorf("read %s: %w", in, err))
@@ -307,60 +338,6 @@ func (in *Input) ready() *Batch {
 	}
 }
 
-// unread are the compressed forms that are refused: what files begin with, and the program that reads them.
-var unread = []struct{ magic, by, reader string }{
-	{"\xfd7zXZ\x00", "xz", "xz -dc"},
-	{"BZh?1AY&SY", "bzip2", "bzip2 -dc"}, // the digit stands for the size of blocks
-	{"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
-	{"PK\x03\x04", "zip", "unzip -p"},
-}
-
-// refuseUnread returns an error if the input begins as a compressed form does that is not read.
-func (in *Input) refuseUnread(r *bufio.Reader) error {
-	for _, form := range unread {
-		if is, err := begins(r, form.magic); err != nil {
-			return err
-		} else if is {
-			return exit.Refusef("%s is compressed by %s, which kvshell does not read: decompress it, as in: %s FILE | kvshell ...",
-				in, form.by, form.reader)
-		}
-	}
-	return nil
-}
-
-// begins reports whether r begins with magic, in which ? is any digit but 0. It waits only for bytes that it needs: a
-// pipe may have sent a short line.
-func begins(r *bufio.Reader, magic string) (bool, error) {
-	for i := range len(magic) {
-		first, err := r.Peek(i + 1)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return false, err
-		}
-		if len(first) <= i || first[i] != magic[i] && (magic[i] != '?' || first[i] < '1' || first[i] > '9') {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// open finds out whether the input is gzipped.
-func (in *Input) open() error {
-	in.r = bufio.NewReaderSize(counting{in}, 256<<10)
-	if err := in.refuseUnread(in.r); err != nil {
-		return err
-	}
-	gzipped, err := begins(in.r, "\x1f\x8b\x08")
-	if err != nil || !gzipped {
-		return err
-	}
-	z, err := gzip.NewReader(in.r)
-	if err != nil {
-		return err
-	}
-	in.r = bufio.NewReaderSize(z, 256<<10)
-	return nil
-}
-
 // skipLines reads past the first Skip lines. It is an error if there are fewer.
 func (in *Input) skipLines() error {
 	const look = 1 << 10 // it checks after so many lines whether the input was closed
@@ -452,7 +429,7 @@ func (in *Input) appendLine(b *Batch) error {
 		b.raw = append(b.raw, part...)
 		switch {
 		case len(b.raw)-length > in.longest:
-			err = exit.Refusef("%s has a line of more than %d bytes: is it a text?", in, in.longest)
+			err = exit.Refusef("%s %w: it has a line of more than %d bytes: is it a text?", in, ErrUnreadable, in.longest)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err == nil, errors.Is(err, io.EOF) && len(b.raw) > length:

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
@@ -42,7 +44,13 @@ func TestInput(t *testing.T) {
 			forms := map[string][]byte{
 				"plain":   []byte(tt.content),
 				"gzip":    gzipped(t, tt.content),
+				"zstd":    zstdOf(t, tt.content),
+				"frames":  append(zstdOf(t, tt.content[:len(tt.content)/3]), zstdOf(t, tt.content[len(tt.content)/3:])...),
 				"members": append(gzipped(t, tt.content[:len(tt.content)/3]), gzipped(t, tt.content[len(tt.content)/3:])...),
+			}
+			if len(tt.content) < 1<<20 { // padding is for all sizes alike
+				forms["padded"] = append(gzipped(t, tt.content), make([]byte, 1000)...)
+				forms["padding"] = slices.Concat(gzipped(t, tt.content[:len(tt.content)/3]), make([]byte, 7), gzipped(t, tt.content[len(tt.content)/3:]))
 			}
 			for form, content := range forms {
 				in := inputOf(t, content)
@@ -61,25 +69,26 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// Input that is compressed in a form that is not read is refused: a file when it is opened, a pipe before its first line.
-// What only begins alike is read.
-func TestInput_unread(t *testing.T) {
-	for _, tt := range []struct{ content, by string }{
-		{"\xfd7zXZ\x00\n", "xz"},
-		{"BZh91AY&SY\n", "bzip2"},
-		{"\x28\xb5\x2f\xfd\n", "zstd"},
-		{"PK\x03\x04\n", "zip"},
-		{"\xfd7zXZ\n", ""},
-		{"BZh01AY&SY\n", ""},
-		{"BZh91AY&S\n", ""},
-		{"BZh9\n", ""},
-		{"\x28\xb5\x2f\n", ""},
-		{"PK\n", ""},
+// What is no text is refused before its first line, in a file and in a pipe. What only begins alike is read.
+func TestInput_noText(t *testing.T) {
+	archive := archiveOf(t)
+	for _, tt := range []struct{ content, is, advice string }{
+		{"\xfd7zXZ\x00\n", "compressed by xz", "as in: xz -dc FILE | kvshell ... -"},
+		{"BZh91AY&SY\n", "compressed by bzip2", "as in: bzip2 -dc FILE | kvshell ... -"},
+		{"PK\x03\x04\n", "a zip archive", "as in: unzip -p FILE | kvshell ... -"},
+		{archive, "a tar archive", "as in: tar -xOf FILE | kvshell ... -"},
+		{string(gzipped(t, archive)), "compressed by gzip, and what was compressed is a tar archive", "as in: gzip -dc FILE | tar -xOf - | kvshell ... -"},
+		{string(zstdOf(t, archive)), "compressed by zstd, and what was compressed is a tar archive", "as in: zstd -dc FILE | tar -xOf - | kvshell ... -"},
+		{string(gzipped(t, string(gzipped(t, "a\n")))), "and what was compressed is compressed by gzip once more", "as in: gzip -dc FILE | gzip -dc - | kvshell ... -"},
+		{"PAR1\x15\n", "a Parquet file", "write the lines that it has to a file of their own first"},
+		{string(gzipped(t, "PAR1\x15\n")), "a Parquet file", "write the lines that it has to a file of their own first"},
+		{"\xfd7zXZ\n", "", ""},
+		{"BZh01AY&SY\n", "", ""},
+		{"BZh91AY&S\n", "", ""},
+		{"BZh9\n", "", ""},
+		{"\x28\xb5\x2f\n", "", ""},
+		{"PK\n", "", ""},
 	} {
-		name := filepath.Join(t.TempDir(), "in")
-		if err := os.WriteFile(name, []byte(tt.content), 0o666); err != nil {
-			t.Fatal(err)
-		}
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -98,20 +107,73 @@ func TestInput_unread(t *testing.T) {
 				t.Errorf("%q is read as %+v, %v", tt.content, b, err)
 			}
 		}
-		file, fileErr := Open(name, nil, 16)
+		fileErr := inputOf(t, []byte(tt.content)).Look(t.Context())
 		for what, err := range map[string]error{"pipe": pipeErr, "file": fileErr} {
-			if got := err != nil && strings.Contains(err.Error(), " is compressed by "+tt.by+", which kvshell does not read"); got != (tt.by != "") {
-				t.Errorf("a %s with %q: %v", what, tt.content, err)
+			if tt.is == "" && err != nil || tt.is != "" && (err == nil || exit.Code(err) != exit.Refused ||
+				!strings.Contains(err.Error(), tt.is+", and not lines of text: ") || !strings.HasSuffix(err.Error(), tt.advice)) {
+				t.Errorf("a %s with %.30q: %v", what, tt.content, err)
 			}
-			if tt.by != "" && exit.Code(err) != exit.Refused {
-				t.Errorf("a %s with %q: exit code %d", what, tt.content, exit.Code(err))
-			}
-		}
-		if file != nil {
-			_ = file.Close() // was not written to
 		}
 		_ = pipe.Close()
 		_, _ = w.Close(), r.Close()
+	}
+}
+
+// archiveOf returns a tar archive with a list.
+func archiveOf(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	err := w.WriteHeader(&tar.Header{Name: "urls.txt", Size: 2})
+	if err == nil {
+		_, err = io.WriteString(w, "a\n")
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func zstdOf(t *testing.T, content string) []byte {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.EncodeAll([]byte(content), nil)
+}
+
+// A byte order mark is no part of the first line, also of a compressed text. UTF-16 is read as UTF-8. A note tells of it.
+func TestInput_encodings(t *testing.T) {
+	const content = "line 1\r\n\u00e9\n"
+	utf16 := "\xff\xfe"
+	for _, c := range content {
+		utf16 += string([]byte{byte(c), 0})
+	}
+	want := []string{"line 1", "\u00e9"}
+	for _, tt := range []struct{ content, note string }{
+		{content, ""},
+		{"\xef\xbb\xbf" + content, "begins with a byte order mark, which is left out"},
+		{utf16, "is in UTF-16, and is read as UTF-8"},
+	} {
+		for form, b := range map[string][]byte{"plain": []byte(tt.content), "gzip": gzipped(t, tt.content), "zstd": zstdOf(t, tt.content)} {
+			in := inputOf(t, b)
+			if err := in.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := in.Note(); !strings.HasSuffix(got, tt.note+"\n") && got != "" || (got == "") != (tt.note == "") {
+				t.Errorf("%s of %q: note %q", form, tt.content, got)
+			}
+			if lines, err := readAll(in); !errors.Is(err, io.EOF) || !slices.Equal(lines, want) {
+				t.Errorf("%s of %q: %q, %v", form, tt.content, lines, err)
+			}
+			// The position in the text is that of the lines that are handed over.
+			again := inputOf(t, b)
+			again.Start(&Part{Start: 8, End: 11, Lines: 1, Sum: xxhash.Sum64String(content)})
+			if lines, err := collect(again); !errors.Is(err, io.EOF) || !slices.Equal(lines, want[1:]) {
+				t.Errorf("%s of %q, again: %q, %v", form, tt.content, lines, err)
+			}
+		}
 	}
 }
 
@@ -138,6 +200,13 @@ func TestInput_longLine(t *testing.T) {
 		}
 		if !tt.fits && (exit.Code(err) != exit.Refused || !strings.Contains(err.Error(), "of more than 102401 bytes")) {
 			t.Errorf("%d: the error is %v", i, err)
+		}
+		if !tt.fits {
+			in := inputOf(t, []byte(tt.content))
+			in.longest, in.StopAtDamage = len(long)+1, true
+			if lines, err := readAll(in); len(lines) != tt.lines || !errors.Is(err, io.EOF) || !errors.Is(in.Damage(), ErrUnreadable) {
+				t.Errorf("%d, until the long line: %d lines, %v, %v", i, len(lines), err, in.Damage())
+			}
 		}
 	}
 }
@@ -201,30 +270,70 @@ func TestInput_interrupted(t *testing.T) {
 	}
 }
 
-// If an input breaks off, its whole lines are read; what may be a part of a line is not.
+// If an input breaks off, its whole lines are read; what may be a part of a line is not. With StopAtDamage that is its end.
 func TestInput_damaged(t *testing.T) {
-	whole := gzipped(t, "a\nb\nc")
+	whole, byZstd := gzipped(t, "a\nb\nc"), zstdOf(t, "a\nb\nc")
 	tests := []struct {
 		name    string
 		content []byte
 		want    []string
-		err     error
+		err     string
+		last    bool // with StopAtDamage the last line counts: the bytes before the damage are whole
 	}{
-		{"cut off", whole[:len(whole)-5], []string{"a", "b"}, io.ErrUnexpectedEOF},
-		{"wrong checksum", append(slices.Clone(whole[:len(whole)-8]), make([]byte, 8)...), []string{"a", "b"}, gzip.ErrChecksum},
-		{"something behind it", append(slices.Clone(whole), "garbage..."...), []string{"a", "b"}, gzip.ErrHeader},
-		{"only a header", whole[:5], nil, io.ErrUnexpectedEOF},
+		{"cut off", whole[:len(whole)-5], []string{"a", "b"}, "it is cut off", false},
+		{"wrong checksum", append(slices.Clone(whole[:len(whole)-8]), make([]byte, 8)...), []string{"a", "b"}, "gzip: invalid checksum", false},
+		{"something behind it", append(slices.Clone(whole), "garbage..."...), []string{"a", "b"}, "bytes that gzip has not written follow", true},
+		{"something behind zeros", append(slices.Clone(whole), "\x00\x00garbage..."...), []string{"a", "b"}, "bytes that gzip has not written follow", true},
+		{"only a header", whole[:5], nil, "it is cut off", false},
+		{"a bad header", []byte("\x1f\x8b\x08\xff\xff\xff\xff\xff\xff\xff\xff"), nil, "it is cut off", false},
+		{"zstd cut off in its only block", byZstd[:len(byZstd)-1], nil, "it is cut off", false},
+		{"something behind zstd", append(slices.Clone(byZstd), "garbage..."...), []string{"a", "b"}, "magic number mismatch", false},
+		{"half a character", []byte("\xff\xfea\x00\n\x00b\x00\n\x00c\x00\x00\xd8"), []string{"a", "b"}, "half a character at byte 12", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			lines, err := readAll(inputOf(t, tt.content))
-			if !errors.Is(err, tt.err) {
+			if !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), tt.err) || exit.Code(err) != exit.Local {
 				t.Errorf("error %v, want %v", err, tt.err)
 			}
 			if !slices.Equal(lines, tt.want) {
 				t.Errorf("lines %q, want %q", lines, tt.want)
 			}
+			in := inputOf(t, tt.content)
+			in.StopAtDamage = true
+			if err := in.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := tt.want
+			if tt.last {
+				want = append(slices.Clone(want), "c")
+			}
+			if lines, err := readAll(in); !errors.Is(err, io.EOF) || !slices.Equal(lines, want) {
+				t.Errorf("until the damage: %q, %v", lines, err)
+			}
+			if err := in.Damage(); !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("the damage is %v", err)
+			}
 		})
+	}
+}
+
+// A file that fails is not a damaged one: the next run may read it.
+func TestInput_failing(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "input")
+	if err := os.WriteFile(name, gzipped(t, strings.Repeat("0123456789\n", 100)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	in, err := Open(name, nil, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.StopAtDamage = true
+	if err := in.File.Close(); err != nil { // reading fails from now on
+		t.Fatal(err)
+	}
+	if err := in.Look(t.Context()); !errors.Is(err, os.ErrClosed) || errors.Is(err, ErrUnreadable) || in.Damage() != nil {
+		t.Errorf("%v, damage %v", err, in.Damage())
 	}
 }
 
@@ -440,4 +549,36 @@ func TestInput_skip(t *testing.T) {
 			})
 		}
 	}
+}
+
+// FuzzInput reads files of any bytes: nothing panics or hangs; a file that is not read to its end gives the same lines with
+// StopAtDamage; and a plain text gives its own bytes.
+func FuzzInput(f *testing.F) {
+	f.Add([]byte("a\r\nb"))
+	f.Add([]byte("\x1f\x8b\x08"))
+	f.Add([]byte("\xff\xfea\x00\n\x00"))
+	f.Add([]byte("\x28\xb5\x2f\xfd\x04\x00\x11\x00\x00a\n"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		in := inputOf(t, content)
+		err := in.Look(t.Context())
+		if exit.Code(err) == exit.Refused {
+			return
+		}
+		var lines []string
+		if err == nil {
+			lines, err = readAll(in)
+		}
+		again := inputOf(t, content)
+		again.StopAtDamage = true
+		if err := again.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stopped, ended := readAll(again)
+		if !errors.Is(ended, io.EOF) || len(stopped) < len(lines) || !slices.Equal(stopped[:len(lines)], lines) {
+			t.Errorf("%q, then %v; until the damage %q, %v", lines, err, stopped, ended)
+		}
+		if whole := errors.Is(err, io.EOF); whole != (again.Damage() == nil) || !whole && !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%v, and the damage is %v", err, again.Damage())
+		}
+	})
 }

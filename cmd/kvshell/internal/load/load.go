@@ -45,6 +45,7 @@ type Flags struct {
 	Batch   int
 	skip    uint64
 	Replace bool
+	Stop    bool // at damage
 }
 
 // Register adds the flags to those of a command.
@@ -53,6 +54,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	cliflags.CountVar(flags, &f.Batch, "batch", maxLoadLines, fmt.Sprintf("`LINES` in one commit, at most %d; in one command to a server at most %d", maxLoadLines, MaxSentLines))
 	cliflags.CountVar(flags, &f.skip, "skip", 0, "`LINES` at the beginning of FILE to pass over, as an interrupted run names them")
 	flags.BoolVar(&f.Replace, "replace", false, "make a new filter of FILE, and put it in the place of KEY when it is complete")
+	input.StopAtDamageVar(flags, &f.Stop)
 }
 
 // Check returns a usage error for flags that make no run. It needs no store.
@@ -119,6 +121,7 @@ func (l *Loading) Do(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", l.explain(err)
 	}
+	fmt.Fprint(l.Notes, l.in.DamageNote(l.flags.skip+l.done.Lines))
 	return l.summary()
 }
 
@@ -353,10 +356,13 @@ func (l *Loading) show() {
 // explain adds to the error that ended a run how far the run came, and how to go on.
 func (l *Loading) explain(err error) error {
 	var own *exit.Error
-	if err == nil || !l.begun || errors.As(err, &own) && own.Code == exit.Refused {
+	unreadable := errors.Is(err, input.ErrUnreadable)
+	if err == nil || !l.begun || errors.As(err, &own) && own.Code == exit.Refused && !unreadable {
 		return err
 	}
 	switch {
+	case unreadable:
+		return exit.WithCode(exit.Code(err), fmt.Errorf("%w; %s; %s", err, l.kept(), input.WayOut))
 	case errors.Is(err, scalableext.ErrFull):
 		return exit.Refusef("the filter is full: it has room for %d lines and does not grow; %s: load FILE into one made without --non-scaling or with a larger --capacity",
 			l.capacity, l.kept())

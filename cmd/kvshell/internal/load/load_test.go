@@ -280,7 +280,7 @@ func TestLoading_replace_givenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.run(t, context.Background(), Flags{Batch: 10, Replace: true})
-	if err == nil || !strings.Contains(err.Error(), "unexpected EOF; the new filter is given up after line ") || exit.Code(err) != exit.Local {
+	if err == nil || !strings.Contains(err.Error(), "it is cut off in the middle of compressed data; the new filter is given up after line ") || exit.Code(err) != exit.Local {
 		t.Errorf("error %v, exit code %d", err, exit.Code(err))
 	}
 	if got := w.loaded(t); got != 40 || w.keys(t) != 1 {

@@ -70,6 +70,7 @@ func (l *ServerLoading) Do(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", l.explain(err)
 	}
+	fmt.Fprint(l.Notes, l.in.DamageNote(l.flags.skip+l.done.Lines))
 	return l.summary(ctx)
 }
 
@@ -311,8 +312,11 @@ func (l *ServerLoading) explain(err error) error {
 	if l.missing {
 		kept = "nothing was added"
 	}
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return exit.WithCode(exit.Interrupted, fmt.Errorf("interrupted; %s", kept))
+	case errors.Is(err, input.ErrUnreadable):
+		kept += "; " + input.WayOut
 	}
 	return exit.WithCode(exit.Code(err), fmt.Errorf("%w; %s", err, kept))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/acl"
@@ -40,16 +41,19 @@ func (s *Service) readSecrets(table *module.Table) (err error) {
 	return nil
 }
 
-// readPassword returns the first line of a file that a flag names, "" without a file.
+// readPassword returns the first line of a file that a flag names, "" without a file. A byte order mark is not part of it.
 func (s *Service) readPassword(flag, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	text, err := s.readSecret(flag, file, "the password")
+	secret, err := s.readSecret(flag, file, "the password")
 	if err != nil {
 		return "", err
 	}
-	password, _, _ := strings.Cut(string(text), "\n")
+	if secret, err = text.DecodeAll(secret); err != nil {
+		return "", exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError(flag, file, err)))
+	}
+	password, _, _ := strings.Cut(string(secret), "\n")
 	password = strings.TrimSuffix(password, "\r")
 	switch most := resp.UnauthenticatedLimits.Bulk; {
 	case password == "":
@@ -64,7 +68,7 @@ func (s *Service) readPassword(flag, file string) (string, error) {
 
 // readSecret returns what is in a file that a flag names, and warns if other users can read or change it.
 func (s *Service) readSecret(flag, file, what string) ([]byte, error) {
-	text, mode, err := readWithMode(file)
+	secret, mode, err := readWithMode(file)
 	if err != nil {
 		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError(flag, file, err)))
 	}
@@ -72,11 +76,11 @@ func (s *Service) readSecret(flag, file, what string) ([]byte, error) {
 		// This is no error: the secrets of a container often have such a mode, where there are no other users.
 		s.log.Warn(fmt.Sprintf("%s %s: others can read or change %s (mode %04o): chmod go= FILE ends that", flag, file, what, mode.Perm()))
 	}
-	return text, nil
+	return secret, nil
 }
 
 // readWithMode returns what a file holds, and its mode.
-func readWithMode(path string) (text []byte, mode os.FileMode, err error) {
+func readWithMode(path string) (secret []byte, mode os.FileMode, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, 0, err
@@ -86,8 +90,8 @@ func readWithMode(path string) (text []byte, mode os.FileMode, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	text, err = io.ReadAll(f)
-	return text, info.Mode(), err
+	secret, err = io.ReadAll(f)
+	return secret, info.Mode(), err
 }
 
 // othersMay reports whether the group or other users may read or write a regular file of this mode. On Windows modes

@@ -36,7 +36,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		db.stripes[i].flights = make(map[flightKey]*flight)
 	}
 	db.store, err = storage.Open(dir, storage.Options{
-		FS: opts.FS, InMemory: opts.InMemory, MustExist: opts.MustExist, ReadOnly: opts.ReadOnly,
+		FS: opts.FS, InMemory: opts.InMemory, MustExist: opts.MustExist, ReadOnly: opts.ReadOnly, LockTimeout: opts.LockTimeout,
 		TableCacheSize: opts.TableCacheSize, MemTableSize: opts.MemTableSize, Seed: opts.Seed,
 		BallastSize: opts.BallastSize, MinFreeSpace: opts.MinFreeSpace, FreeSpaceInterval: opts.FreeSpaceInterval,
 		Logger: opts.Logger, Failed: db.hasFailed, FlushAfter: opts.flushAfter, Pause: opts.pause,

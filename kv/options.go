@@ -71,6 +71,10 @@ type Options struct {
 	// ErrReadOnly, services do not run. Expired keys are not found, but stay stored. Default false.
 	ReadOnly bool
 
+	// LockTimeout is how long Open waits for a store that another process, or another DB of this process, has open.
+	// After that it returns ErrLocked. Up to a day. Default 0: Open does not wait.
+	LockTimeout time.Duration
+
 	// CacheSize is the budget, in bytes, for resident blocks, block tables and open objects together. One block (8
 	// KiB) to 1 TiB. Default 256 MiB.
 	CacheSize int64
@@ -205,6 +209,9 @@ func (o *Options) validate() error {
 	}
 	if d := o.MaxIdleTransaction; d > 0 && d < time.Millisecond {
 		errs = append(errs, fmt.Errorf("MaxIdleTransaction %v: at least 1ms, or negative", d))
+	}
+	if d := o.LockTimeout; d < 0 || d > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("LockTimeout %v: must be 0 to 24h", d))
 	}
 	if o.ReadOnly && o.InMemory {
 		errs = append(errs, errors.New("ReadOnly with InMemory: a store in memory is new"))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,6 +48,7 @@ type shell struct {
 	cuckooLayout   layout
 	seed           uint64
 	readOnly       bool
+	wait           time.Duration
 	show           format
 	script         scriptFlags
 
@@ -56,6 +58,8 @@ type shell struct {
 	// lent is the store that the prompt has open, nil elsewhere. Own words that are typed at the prompt use it and
 	// open none, and closeStore leaves it open. The prompt sets it while no word runs.
 	lent *kv.DB
+
+	interrupted context.Context // of the run; it ends at Ctrl-C
 
 	shown    error // of writing the help that --help asks for
 	log      logFlags
@@ -67,6 +71,7 @@ type shell struct {
 
 // run carries out a command line and returns the exit code.
 func (sh *shell) run(ctx context.Context, args []string) int {
+	sh.interrupted = ctx
 	root := sh.rootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -129,6 +134,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.Var(&sh.cuckooLayout, filters.CuckooLayoutFlag, "layout of cuckoo filters that commands make: native or compatible, which is RedisBloom's")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
 	flags.BoolVar(&sh.readOnly, "read-only", false, "change nothing in DIR, beside other readers; writes are refused")
+	flags.DurationVar(&sh.wait, "wait", 0, "wait for a store that another process has open, `TIME` such as 10s at most")
 	flags.BoolP("help", "?", false, "this help")
 	root.SetUsageTemplate(rootUsageTemplate(sh.server.Register(flags)))
 	flags.SortFlags = false
@@ -181,7 +187,7 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "cache", "string-cache", "memtable", "ballast", "max-filter-bytes", filters.BloomLayoutFlag, filters.CuckooLayoutFlag, "seed", "read-only"} {
+	for _, name := range []string{"sync", "cache", "string-cache", "memtable", "ballast", "max-filter-bytes", filters.BloomLayoutFlag, filters.CuckooLayoutFlag, "seed", "read-only", "wait"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
@@ -162,7 +163,7 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options)) (*kv.DB, error) {
 	o := sh.options(dir, mustExist)
 	change(o)
-	db, err := kv.Open(dir, o)
+	db, err := sh.awaitStore(dir, o)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +176,20 @@ func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options
 		}
 	}
 	return db, nil
+}
+
+// awaitStore opens the store, which it awaits for as long as --wait says, or until Ctrl-C.
+func (sh *shell) awaitStore(dir string, o *kv.Options) (*kv.DB, error) {
+	for left := sh.wait; ; left -= o.LockTimeout {
+		o.LockTimeout = min(left, 200*time.Millisecond)
+		db, err := kv.Open(dir, o)
+		if !errors.Is(err, kv.ErrLocked) || left <= 0 {
+			return db, err
+		}
+		if sh.interrupted != nil && sh.interrupted.Err() != nil {
+			return nil, sh.interrupted.Err()
+		}
+	}
 }
 
 // options returns the options that the flags ask for.
@@ -254,7 +269,7 @@ func openError(dir string, err error) error {
 		return exit.WithCode(exit.Open, &noStoreError{dir: dir})
 	case errors.Is(err, kv.ErrOptions):
 		_, problems, _ := strings.Cut(err.Error(), kv.ErrOptions.Error()+": ")
-		problems = strings.NewReplacer("StringCacheSize ", "--string-cache ", "CacheSize ", "--cache ", "MemTableSize ", "--memtable ", "BallastSize ", "--ballast ", "MaxFilterBytes ", "--max-filter-bytes ").Replace(problems)
+		problems = strings.NewReplacer("LockTimeout ", "--wait ", "StringCacheSize ", "--string-cache ", "CacheSize ", "--cache ", "MemTableSize ", "--memtable ", "BallastSize ", "--ballast ", "MaxFilterBytes ", "--max-filter-bytes ").Replace(problems)
 		return exit.WithCode(exit.Usage, errors.New(problems))
 	case errors.Is(err, kv.ErrCorrupt), errors.Is(err, kv.ErrFailed), errors.Is(err, kv.ErrNoSpace):
 		return err

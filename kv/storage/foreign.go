@@ -99,9 +99,9 @@ func (s *Store) refuseForeign(fsys vfs.FS) error {
 			return nil
 		}
 	}
-	look := &Store{opts: s.opts, Dir: s.Dir, dirLock: s.dirLock, Files: freeze.New(fsys, s.Dir, func(error) {})}
+	look := &Store{opts: s.opts, Dir: s.Dir, Files: freeze.New(fsys, s.Dir, func(error) {})}
 	po := look.pebbleOptions()
-	po.Lock, po.ReadOnly = s.dirLock, true
+	po.ReadOnly = true
 	if look.disk, err = pebble.Open(s.Dir, po); err != nil {
 		if errno := syscall.Errno(0); errors.As(err, &errno) {
 			return fmt.Errorf("kv: open %s: %w", s.Dir, err)

@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -22,6 +22,20 @@ import (
 // Open opens the store in dir, or creates it. The errors are ErrLocked, ErrNotExist, ErrUnfinished, format.ErrUnsupportedVersion,
 // format.ErrCorrupt, ErrFailed and errors of the file system.
 func Open(dir string, opts Options) (*Store, error) {
+	begin := time.Now()
+	for {
+		s, err := openStore(dir, opts)
+		if !errors.Is(err, ErrLocked) || time.Since(begin) >= opts.LockTimeout {
+			return s, err
+		}
+		time.Sleep(min(lockPause, opts.LockTimeout))
+	}
+}
+
+// lockPause is the time between two attempts to lock a store that another has.
+const lockPause = 50 * time.Millisecond
+
+func openStore(dir string, opts Options) (*Store, error) {
 	s := &Store{
 		opts: opts, descriptors: shareOf(descriptorLimit()),
 		pending: pending{begun: make(chan struct{}, 1)},
@@ -43,12 +57,14 @@ func Open(dir string, opts Options) (*Store, error) {
 		if err := s.openReadOnly(); err != nil {
 			return nil, err
 		}
+		s.loops.Go(s.watchGround)
 		return s, nil
 	}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
 	s.shrinkBallast()
+	s.loops.Go(s.watchGround)
 	s.loops.Add(2)
 	go s.backgroundLoop()
 	go s.flushLoop()
@@ -75,11 +91,12 @@ func (s *Store) open() (err error) {
 	if err := s.lockDir(fsys); err != nil {
 		return err
 	}
+	fsys = groundFS{fsys, s.ground}
 	if err := s.refuseForeign(fsys); err != nil {
-		return errors.Join(err, s.unlock())
+		return errors.Join(err, s.ground.Close())
 	}
 	if err := s.removeArchives(fsys); err != nil {
-		return errors.Join(err, s.unlock())
+		return errors.Join(err, s.ground.Close())
 	}
 	low := uint64(max(0, s.opts.MinFreeSpace))
 	s.ballast.Store(minBallast)
@@ -127,8 +144,8 @@ func (s *Store) open() (err error) {
 	return nil
 }
 
-// lockDir takes the lock of the directory. Pebble would take it too, but its error would not say who holds it.
-func (s *Store) lockDir(fsys vfs.FS) error {
+// lockDir locks the directory, which it makes if need be.
+func (s *Store) lockDir(fsys vfs.FS) (err error) {
 	desc, err := pebble.Peek(s.Dir, fsys)
 	switch {
 	case err == nil && desc.Exists, !s.opts.MustExist:
@@ -140,7 +157,8 @@ func (s *Store) lockDir(fsys vfs.FS) error {
 	if err := makeDir(fsys, s.Dir); err != nil {
 		return fmt.Errorf("kv: create %s: %w", s.Dir, err)
 	}
-	return s.lockAlone(fsys)
+	s.ground, err = takeGround(fsys, s.Dir, true)
+	return err
 }
 
 // makeDir makes a directory and its missing parents. It syncs every directory that got a new entry: if a crash could
@@ -162,29 +180,7 @@ func makeDir(fsys vfs.FS, dir string) error {
 	return syncDir(fsys, parent)
 }
 
-// isLockHeld tells a lock that is held from one that cannot be taken for another reason. For a lock that is held Unix
-// answers EAGAIN or EACCES, and Windows a sharing violation. If this process holds it, Pebble answers with a text of
-// its own.
-func isLockHeld(err error) bool {
-	const sharingViolation = syscall.Errno(32)
-	return errors.Is(err, syscall.EAGAIN) ||
-		errors.Is(err, syscall.EACCES) && !errors.Is(err, fs.ErrPermission) ||
-		runtime.GOOS == "windows" && errors.Is(err, sharingViolation) ||
-		isOwnLock(err)
-}
-
-// isOwnLock reports whether this process holds the lock.
-func isOwnLock(err error) bool { return strings.Contains(err.Error(), "lock held by current process") }
-
-func lockHolder(err error) string {
-	if isOwnLock(err) {
-		return "this process"
-	}
-	return "another process"
-}
-
-// realDir returns the one real name of a directory, which need not exist yet. Pebble knows the locks of this process
-// by name, so every directory must have one name.
+// realDir returns the real name of a directory, which need not exist yet.
 func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -220,7 +216,6 @@ func (s *Store) openPebble() error {
 		return openError(s.Dir, err)
 	}
 	po := s.pebbleOptions()
-	po.Lock = s.dirLock
 	compactions := &scheduler{may: s.mayCompact, full: s.mustSpare}
 	po.Experimental.CompactionScheduler = compactions
 	po.FileCache = s.newFileCache()
@@ -270,5 +265,5 @@ func (s *Store) closeAll() error {
 	if err == nil && s.failure() == nil && !s.opts.ReadOnly {
 		s.trimLogs()
 	}
-	return errors.Join(err, s.unlock())
+	return errors.Join(err, s.ground.Close())
 }

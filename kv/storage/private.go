@@ -2,7 +2,6 @@ package storage
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -31,8 +30,13 @@ func (s *Store) fileSystem() vfs.FS {
 	return privateFS{vfs.Default}
 }
 
-// makeFile makes an empty file, or returns fs.ErrExist if there is one. It does not open a file that exists: closing
-// it again would give up this process's lock of the file.
+// isSystem reports whether a file system is the operating system's.
+func isSystem(fsys vfs.FS) bool {
+	p, private := fsys.(privateFS)
+	return fsys == vfs.Default || private && p.FS == vfs.Default
+}
+
+// makeFile makes an empty file, or returns fs.ErrExist if there is one.
 func makeFile(name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, privateFile)
 	if err != nil {
@@ -73,14 +77,6 @@ func (p privateFS) OpenReadWrite(
 		return nil, err
 	}
 	return p.FS.OpenReadWrite(name, category, opts...)
-}
-
-// Lock implements vfs.FS.
-func (p privateFS) Lock(name string) (io.Closer, error) {
-	if err := makeMissing(name); err != nil {
-		return nil, err
-	}
-	return p.FS.Lock(name)
 }
 
 // MkdirAll implements vfs.FS.

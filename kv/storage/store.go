@@ -25,12 +25,13 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
-// Options configure a store. Every field but FlushAfter and Pause has to be set; kv.Options says what the fields mean.
+// Options configure a store. Every field but LockTimeout, FlushAfter and Pause has to be set; kv.Options says what the fields mean.
 type Options struct {
 	FS                vfs.FS
 	InMemory          bool
 	MustExist         bool
 	ReadOnly          bool // see readonly.go
+	LockTimeout       time.Duration
 	TableCacheSize    int64
 	MemTableSize      int
 	Seed              uint64
@@ -72,8 +73,7 @@ type Store struct {
 
 	opts      Options
 	disk      *pebble.DB
-	dirLock   *pebble.Lock
-	unlock    func() error // gives back the lock of the directory
+	ground    *ground
 	scheduler *scheduler
 
 	last    atomic.Uint64 // number of the last commit

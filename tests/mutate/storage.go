@@ -86,7 +86,7 @@ var storage = []mutation{
 	{name: "an Open that fails leaves open what it has opened", pkg: "./tests", tests: "^TestFault_openLeavesNothing$", edits: []edit{{"kv/storage/open.go",
 		"			err = errors.Join(err, s.closeAll())", "			_ = s.closeAll"}}},
 	{name: "an Open that refuses a database keeps its lock", pkg: "./tests", tests: "^TestFault_openLeavesNothing$", edits: []edit{{"kv/storage/open.go",
-		"		return errors.Join(err, s.unlock())\n	}\n	low", "		return err\n	}\n	low"}}},
+		"		return errors.Join(err, s.ground.Close())\n	}\n	low", "		return err\n	}\n	low"}}},
 	{name: "a frozen directory keeps what compactions write", edits: []edit{{"kv/freeze/fs.go",
 		"	case !done && category == compactions && (fs.keep == nil || !fs.keep()):\n		return nil, ErrFrozen\n",
 		""}}, pkg: "./kv/freeze", tests: "^TestFS_frozen_compaction$"},

@@ -15,7 +15,9 @@
 // If the end of the log is lost, the new store is an earlier state of the old one, with everything up to some commit:
 // Report.Earlier says so. That is no reason to leave anything out: a crash before these commits would have left the same.
 // But filters may miss items that were added after that, and which filters these are is known only of commits that can be
-// read behind the damage: Report.Changed has their keys. So all filters are marked, as with Options.Lossy.
+// read behind the damage: Report.Changed has their keys. So all filters are marked, as with Options.Lossy. It is the same if
+// all of the log is lost, or the file DURABLE, which says how far the log has to reach: then the end of the log may be lost
+// and nothing tells. Report.MaybeEarlier says so.
 //
 // If the MANIFEST is lost, tables that were obsolete cannot be told from the others: what they hold may come back.
 // Then no key is known to be whole, so nothing is recovered without Options.Lossy.
@@ -69,11 +71,15 @@ type Report struct {
 	Changed   []string // if Earlier: keys that lost commits have changed, of those commits that can still be read
 	Unclosed  bool     // the store was not closed: if the commits of its last seconds are lost, nothing tells of it
 	Guessed   bool     // the MANIFEST is lost: what was deleted may have come back
+
+	// MaybeEarlier means that the log is missing, or the file that says how far it has to reach. So the end of the log may
+	// be lost and nothing tells. The new store is treated as if Earlier were true.
+	MaybeEarlier bool
 }
 
 // Whole reports whether nothing was lost.
 func (r *Report) Whole() bool {
-	return len(r.Lossy) == 0 && len(r.Left) == 0 && r.Missing == 0 && !r.Unknown && !r.Earlier && !r.Guessed
+	return len(r.Lossy) == 0 && len(r.Left) == 0 && r.Missing == 0 && !r.Unknown && !r.Earlier && !r.MaybeEarlier && !r.Guessed
 }
 
 // Check checks the store in dir without a change, also one that kv.Open refuses. Only the FS, the Modules, the cache
@@ -90,7 +96,7 @@ func Check(ctx context.Context, dir string, o kv.Options, c kv.CheckOptions) (re
 		return nil, err
 	}
 	if !whole {
-		report.Notes = append(report.Notes, "nothing was repaired, as some of the store is lost")
+		report.Notes = append(report.Notes, "nothing was repaired, as some of the store is lost, or may be")
 		return report, nil
 	}
 	db, err := kv.Open(dir, &o)
@@ -119,7 +125,7 @@ func look(ctx context.Context, dir string, o kv.Options, deep bool) (report *kv.
 	if err == nil {
 		err = left.tell(ctx, report)
 	}
-	return report, len(left.Lost) == 0 && !left.Tail && !left.Guessed, err
+	return report, len(left.Lost) == 0 && !left.Tail && !left.maybeEarlier() && !left.Guessed, err
 }
 
 // left is what is left of a damaged store, open read-only.
@@ -129,6 +135,9 @@ type left struct {
 	Archives []string // directories that unfinished archives have left
 	unlock   func() error
 }
+
+// maybeEarlier reports whether the end of the log may be lost, and nothing tells.
+func (l *left) maybeEarlier() bool { return !l.Tail && l.FS.MaybeEarlier() }
 
 // lostChanges is in Key.Lost if commits have changed the key that are lost.
 const lostChanges = "changes by commits that are lost"
@@ -140,9 +149,6 @@ func (l *left) tell(ctx context.Context, report *kv.CheckReport) error {
 	}
 	if l.Guessed {
 		report.Notes = append(report.Notes, "the MANIFEST is lost, so no key is known to be whole: each may be an older version, and some may have been deleted")
-	}
-	if l.NoSidecar {
-		report.Notes = append(report.Notes, format.SidecarName+" is missing: whether the log has lost its end is not known (a store that is a few seconds old has none)")
 	}
 	changed, err := l.changed(ctx)
 	damaged := make(map[string]int, len(report.Damaged)) // where a key is
@@ -297,10 +303,8 @@ func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts 
 	if err != nil {
 		return nil, err
 	}
-	report = &Report{Earlier: from.Tail, Guessed: from.Guessed, Unclosed: from.Unclosed}
-	for _, d := range from.Damage {
-		report.Damage = append(report.Damage, d.String())
-	}
+	report = &Report{Earlier: from.Tail, MaybeEarlier: from.maybeEarlier(), Guessed: from.Guessed, Unclosed: from.Unclosed}
+	_, report.Damage = from.FS.Lost()
 	if from.Guessed && !opts.Lossy {
 		return report, fmt.Errorf("%w: the MANIFEST is lost, which says what tables belong to the store, so no key is known to be whole", ErrNotRecovered)
 	}
@@ -389,7 +393,7 @@ func (r *recovery) key(key string) error {
 	}
 	there := false
 	err := r.to.Write(kv.NoSync, [][]byte{[]byte(key)}, func(w *kv.Writer) (err error) {
-		c := &copying{ctx: r.ctx, from: r.from.db, key: []byte(key), lossy: lossy, marked: r.from.Tail}
+		c := &copying{ctx: r.ctx, from: r.from.db, key: []byte(key), lossy: lossy, marked: r.from.Tail || r.from.maybeEarlier()}
 		there, err = c.to(w)
 		return err
 	})

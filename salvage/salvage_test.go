@@ -457,7 +457,7 @@ func TestRecover_noLog(t *testing.T) {
 	remove()
 	report, err = salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
 	check(t, err)
-	if !report.Whole() || !report.Unclosed || len(report.Damage) != 1 || report.Recovered != 2 {
+	if report.Earlier || !report.MaybeEarlier || !report.Unclosed || report.Whole() || len(report.Damage) != 1 || report.Recovered != 2 {
 		t.Errorf("%+v", report)
 	}
 }
@@ -472,9 +472,7 @@ func TestRecover_note(t *testing.T) {
 	p, err := pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Merger: &pebble.Merger{Name: block.MergerName}, Logger: silent{}})
 	check(t, err)
 	check(t, p.DeleteRange([]byte{format.TagExpiry}, []byte{format.TagExpiry + 1}, pebble.Sync), p.Close())
-	for _, name := range []string{"SEAL", "DURABLE"} { // a store can do without them
-		check(t, os.RemoveAll(filepath.Join(dir, name)))
-	}
+	check(t, os.Remove(filepath.Join(dir, "SEAL"))) // it is not of this MANIFEST, and a store can do without it
 	report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
 	check(t, err)
 	if report.Recovered != 1 || len(report.Left) > 0 || !report.Whole() {
@@ -545,19 +543,87 @@ func notes(r *kv.CheckReport, text string) bool {
 	return slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, text) })
 }
 
-// TestCheck_sidecar checks a store whose file DURABLE was removed. It may never have been written.
+// A check says that a store has lost its sidecar, and mends nothing then. Opening writes one anew.
 func TestCheck_sidecar(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)
-	check(t, db.Set("name", []byte("alice")), db.Close())
-	for _, missing := range []bool{false, true} {
-		if missing {
-			check(t, os.Remove(filepath.Join(dir, "DURABLE")))
+	name := filepath.Join(dir, "DURABLE")
+	young, err := os.ReadFile(name) // of a store that has just been made
+	check(t, err, db.Set("name", []byte("alice")), db.Close())
+	closed, err := os.ReadFile(name)
+	check(t, err)
+	for text, data := range map[string][]byte{"": closed, "DURABLE is missing": nil} {
+		check(t, os.WriteFile(name, data, 0o600))
+		if data == nil {
+			check(t, os.Remove(name))
 		}
-		report, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{})
+		for _, repair := range []bool{false, true} {
+			report, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{Repair: repair})
+			check(t, err)
+			found := fmt.Sprint(report.Problems)
+			if (len(report.Problems) > 0) != (text != "") || !strings.Contains(found, text) || notes(report, "nothing was repaired") != (repair && text != "") {
+				t.Errorf("%q, repair %t: %+v", text, repair, report)
+			}
+		}
+	}
+	check(t, os.RemoveAll(name), open(t, dir).Close())
+	again, err := os.ReadFile(name)
+	check(t, err)
+	if bytes.Equal(young, closed) || bytes.Equal(young, again) {
+		t.Errorf("%x of a new store, %x when it was closed, %x when it was opened without", young, closed, again)
+	}
+}
+
+// A store that has lost its sidecar may have lost the end of its log too, whole or cut, and nothing tells. So all filters are
+// marked, and the report says why.
+func TestRecover_sidecar(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "store")
+	db := open(t, from)
+	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}), db.Close())
+	db = open(t, from)
+	for i := range 50 {
+		_, err := db.Bloom("bloom").AddString(strconv.Itoa(i))
 		check(t, err)
-		if len(report.Problems) > 0 || notes(report, "DURABLE is missing") != missing {
-			t.Errorf("missing %t: %+v", missing, report)
+	}
+	check(t, db.Close())
+	other := filepath.Join(t.TempDir(), "other")
+	check(t, open(t, other).Close())
+	another, err := os.ReadFile(filepath.Join(other, "DURABLE"))
+	check(t, err)
+	sidecars := map[string]func(name string, data []byte) error{
+		"missing":   func(name string, _ []byte) error { return os.Remove(name) },
+		"flipped":   func(name string, data []byte) error { data[9] ^= 4; return os.WriteFile(name, data, 0o600) },
+		"another's": func(name string, _ []byte) error { return os.WriteFile(name, another, 0o600) },
+	}
+	logs := map[string]func(name string, data []byte) error{
+		"whole":   func(string, []byte) error { return nil },
+		"cut":     func(name string, data []byte) error { return os.WriteFile(name, data[:len(data)/2], 0o600) },
+		"removed": func(name string, _ []byte) error { return os.Remove(name) },
+	}
+	for sidecar, damage := range sidecars {
+		for log, lose := range logs {
+			t.Run(sidecar+" "+log, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "store")
+				check(t, os.CopyFS(dir, os.DirFS(from)))
+				names, err := filepath.Glob(filepath.Join(dir, "*.log"))
+				check(t, err)
+				slices.Sort(names)
+				for name, f := range map[string]func(string, []byte) error{filepath.Join(dir, "DURABLE"): damage, names[len(names)-1]: lose} {
+					data, err := os.ReadFile(name)
+					check(t, err, f(name, data))
+				}
+				report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
+				check(t, err)
+				if report.Whole() || report.Earlier == report.MaybeEarlier || report.Earlier && log != "removed" || report.Recovered != 1 {
+					t.Errorf("%+v", report)
+				}
+				db := open(t, dir+".new")
+				defer db.Close()
+				info, err := db.Bloom("bloom").Info()
+				if err != nil || !info.Lossy || info.Items == 50 != (log == "whole") {
+					t.Errorf("%+v, %v", info, err)
+				}
+			})
 		}
 	}
 }

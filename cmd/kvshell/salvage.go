@@ -41,7 +41,7 @@ that is being loaded by LOADCHUNK is left out too, and named; that is no loss, a
 With --lossy a filter may miss items, and stats and INFO say that it is lossy; its copies and what it is merged into
 are lossy too. A string may be an older one, or one that was deleted: only the output of salvage says so.
 
-If the end of the log is lost, NEWDIR is an earlier state of the store. If the MANIFEST is lost, nothing is known to be
+If the end of the log is lost, NEWDIR is an earlier state of the store; if the file DURABLE is lost, it may be. If the MANIFEST is lost, nothing is known to be
 whole: --lossy recovers all that there is, and what was deleted may come back.
 
 The exit code is 0 if nothing is lost, otherwise 5.
@@ -117,6 +117,9 @@ func recoveredText(r *salvage.Report) string {
 	}
 	if r.Earlier {
 		text += "earlier: the end of the log is lost, and this is the store as it was before; all filters are marked lossy\n"
+	}
+	if r.MaybeEarlier {
+		text += "earlier: perhaps; commits at the end of the log may be lost, and nothing tells; all filters are marked lossy\n"
 	}
 	for _, key := range r.Changed {
 		text += fmt.Sprintf("changed by lost commits: %q\n", key)

@@ -529,6 +529,9 @@ const (
 	SidecarName    = "DURABLE"
 	sidecarVersion = 1
 	sidecarLen     = 33
+
+	// SidecarUnknown is the sequence in the sidecar of a store that has just been made: every log reaches it.
+	SidecarUnknown = 1
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

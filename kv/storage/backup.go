@@ -14,6 +14,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // A backup is a second store in a directory of its own, as of one commit. It is made in a directory with another name
@@ -92,8 +94,10 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 		return err
 	}
 	run := &backup{ctx: ctx, fs: fsys, dir: part, options: o, total: s.disk.Metrics().DiskSpaceUsage(), keep: s.backupReserve(), asked: askEvery}
+	next := uint64(0)
 	err := s.backups.run(run, func() error {
 		s.Flush()
+		next = s.lastSeq.Load() + 1
 		return s.disk.Checkpoint(part, pebble.WithFlushedWAL())
 	})
 	if err == nil {
@@ -102,6 +106,9 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 	var finished func() error
 	if err == nil {
 		finished, err = Unfinished(s.opts.FS, part)
+	}
+	if err == nil {
+		err = writeFileSync(fsys, fsys.PathJoin(part, format.SidecarName), format.AppendSidecar(nil, s.Meta.ID, next))
 	}
 	if err == nil {
 		err = run.finish()

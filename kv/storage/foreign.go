@@ -84,8 +84,7 @@ func isUnfinished(fsys vfs.FS, dir, name string) (bool, error) {
 }
 
 // refuseForeign refuses the database of another program before anything is written to it. A store has a seal from its
-// first moment, and a sidecar some seconds later. Only a database without either is opened, read-only, to look
-// inside.
+// first moment, and a sidecar before its identity. Only a database without either is opened, read-only, to look inside.
 func (s *Store) refuseForeign(fsys vfs.FS) error {
 	desc, err := pebble.Peek(s.Dir, fsys)
 	if err != nil {

@@ -65,6 +65,7 @@ func (s *Store) checkEmpty() error {
 	return nil
 }
 
+// writeMeta makes the identity of a new store.
 func (s *Store) writeMeta() error {
 	m := format.StoreMeta{Seed: s.opts.Seed}
 	if _, err := io.ReadFull(rand.Reader, m.ID[:]); err != nil {
@@ -76,6 +77,9 @@ func (s *Store) writeMeta() error {
 	}
 	if m.Seed == 0 {
 		m.Seed = binary.LittleEndian.Uint64(random[:])
+	}
+	if err := s.writeSidecar(m.ID, format.SidecarUnknown); err != nil { // first, so that no store is without one
+		return err
 	}
 	if err := s.disk.Set(format.AppendMetaKey(nil, format.MetaStore), format.AppendStoreMeta(nil, m), pebble.Sync); err != nil {
 		return fmt.Errorf("kv: create %s: %w", s.Dir, err)
@@ -98,10 +102,14 @@ func (s *Store) findSequence() error {
 		return err
 	}
 	next := uint64(b.SeqNum())
-	if err := s.checkSidecar(next); err != nil {
+	missing, err := s.checkSidecar(next)
+	if err != nil {
 		return err
 	}
 	s.lastSeq.Store(next - 1)
 	s.durableSeq.Store(next - 1)
+	if missing {
+		return s.storeSidecar()
+	}
 	return nil
 }

@@ -71,9 +71,10 @@ func (s *Store) readMetaReadOnly(fsys vfs.FS) error {
 	if err != nil {
 		return err
 	}
-	if left, ok := fsys.(*remains.FS); ok && value == nil {
+	left, isLeft := fsys.(*remains.FS)
+	if isLeft && value == nil {
 		id, known := left.Identity()
-		if !known {
+		if !known && !left.HasLost(format.AppendMetaKey(nil, format.MetaStore)) {
 			return format.Corruptf("%s: the identity of the store is lost", s.Dir)
 		}
 		value = format.AppendStoreMeta(nil, format.StoreMeta{ID: id})
@@ -89,7 +90,9 @@ func (s *Store) readMetaReadOnly(fsys vfs.FS) error {
 	if err := snap.Close(); err != nil {
 		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
 	}
-	if err := s.checkSidecar(next); err != nil {
+	if isLeft { // its log was compared with the sidecar already
+		left.Belongs(s.Meta.ID)
+	} else if _, err := s.checkSidecar(next); err != nil {
 		return err
 	}
 	s.lastSeq.Store(next - 1)

@@ -15,9 +15,11 @@ import (
 // a write. That is right for a torn end, and wrong for a log file that was removed or cut. So every few seconds, and
 // at Close, the store writes into the sidecar how far the log is known to be on stable storage. An Open that finds a
 // shorter log reports corruption. What was written after the last sidecar is not covered.
+//
+// A store has a sidecar before it has an identity (writeMeta). So a store without one has lost it, and with it what says
+// how far the log has to reach. Opening such a store writes one anew. Before that, a salvage takes the log's end for lost.
 
-// storeSidecar writes the watermark into the sidecar, if the watermark has moved. It writes a temporary file, syncs
-// it, renames it and syncs the directory, so that a crash leaves the old sidecar or the new one.
+// storeSidecar writes the watermark into the sidecar, if the watermark has moved.
 func (s *Store) storeSidecar() error {
 	s.sidecarMu.Lock()
 	defer s.sidecarMu.Unlock()
@@ -25,8 +27,18 @@ func (s *Store) storeSidecar() error {
 	if durable == s.sidecarWritten {
 		return nil
 	}
+	if err := s.writeSidecar(s.Meta.ID, durable+1); err != nil {
+		return err
+	}
+	s.sidecarWritten = durable
+	return nil
+}
+
+// writeSidecar writes a temporary file, syncs it, renames it and syncs the directory, so that a crash leaves the old
+// sidecar or the new one.
+func (s *Store) writeSidecar(id [16]byte, next uint64) error {
 	path := s.Files.PathJoin(s.Dir, format.SidecarName)
-	if err := writeFileSync(s.Files, path+".tmp", format.AppendSidecar(nil, s.Meta.ID, durable+1)); err != nil {
+	if err := writeFileSync(s.Files, path+".tmp", format.AppendSidecar(nil, id, next)); err != nil {
 		return fmt.Errorf("kv: write %s: %w", path, err)
 	}
 	if err := s.Files.Rename(path+".tmp", path); err != nil {
@@ -35,7 +47,6 @@ func (s *Store) storeSidecar() error {
 	if err := syncDir(s.Files, s.Dir); err != nil {
 		return fmt.Errorf("kv: write %s: %w", path, err)
 	}
-	s.sidecarWritten = durable
 	return nil
 }
 
@@ -62,28 +73,29 @@ func syncDir(fsys vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// checkSidecar compares the sidecar with the next sequence after recovery.
-func (s *Store) checkSidecar(next uint64) error {
+// checkSidecar compares the sidecar with the next sequence after recovery. Missing means that there is none.
+func (s *Store) checkSidecar(next uint64) (missing bool, err error) {
 	path := s.Files.PathJoin(s.Dir, format.SidecarName)
 	f, err := s.Files.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // none written yet
+		s.opts.Logger.Warn("sievekv: the file that says how far the log has to reach is missing, so whether the log has lost its end is not known", "file", path)
+		return true, nil
 	}
 	if err != nil {
-		return fmt.Errorf("kv: open %s: %w", path, err)
+		return false, fmt.Errorf("kv: open %s: %w", path, err)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("kv: read %s: %w", path, err)
+		return false, fmt.Errorf("kv: read %s: %w", path, err)
 	}
 	id, least, err := format.DecodeSidecar(b)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case id != s.Meta.ID:
-		return format.Corruptf("file %s is of store %x, this is %x", path, id, s.Meta.ID)
+		return false, format.Corruptf("file %s is of store %x, this is %x", path, id, s.Meta.ID)
 	case next < least:
-		return format.Corruptf("the log of %s ends at sequence %d, but everything up to %d was on stable storage: the end of the log is lost", s.Dir, next-1, least-1)
+		return false, format.Corruptf("the log of %s ends at sequence %d, but everything up to %d was on stable storage: the end of the log is lost", s.Dir, next-1, least-1)
 	}
-	return nil
+	return false, nil
 }

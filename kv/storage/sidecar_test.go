@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -153,15 +154,15 @@ func TestSidecar_store(t *testing.T) {
 		if durable := s.durableSeq.Load(); id != s.Meta.ID || next != durable+1 {
 			t.Errorf("the sidecar says %x and %d, want %x and %d", id, next, s.Meta.ID, durable+1)
 		}
-		if err := s.checkSidecar(next); err != nil {
+		if _, err := s.checkSidecar(next); err != nil {
 			t.Errorf("a log that ends where the sidecar says: %v", err)
 		}
-		if err := s.checkSidecar(next - 1); !errors.Is(err, format.ErrCorrupt) {
+		if _, err := s.checkSidecar(next - 1); !errors.Is(err, format.ErrCorrupt) {
 			t.Errorf("a log that has lost its last record: %v, want ErrCorrupt", err)
 		}
 	}
 	s.Meta.ID = anID
-	if err := s.checkSidecar(1 << 40); !errors.Is(err, format.ErrCorrupt) {
+	if _, err := s.checkSidecar(1 << 40); !errors.Is(err, format.ErrCorrupt) {
 		t.Errorf("the sidecar of another store: %v, want ErrCorrupt", err)
 	}
 }
@@ -199,17 +200,19 @@ func TestSidecar_fails(t *testing.T) {
 	}
 }
 
-// A new store has no sidecar yet. A sidecar that cannot be read is an error.
+// A sidecar that is missing is said to be. One that cannot be read is an error.
 func TestSidecar_missing(t *testing.T) {
 	disk := vfs.NewMem()
 	s := withSidecar(t, disk)
-	if err := s.checkSidecar(1); err != nil {
-		t.Errorf("no sidecar: %v", err)
+	var log bytes.Buffer
+	s.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	if missing, err := s.checkSidecar(1); !missing || err != nil || !strings.Contains(log.String(), format.SidecarName) {
+		t.Errorf("no sidecar: missing %t, %v, log %q", missing, err, &log)
 	}
 	if err := disk.MkdirAll("store/"+format.SidecarName, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.checkSidecar(1); err == nil {
+	if _, err := s.checkSidecar(1); err == nil {
 		t.Error("a sidecar that cannot be read counts as none")
 	}
 }

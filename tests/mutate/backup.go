@@ -12,7 +12,7 @@ var backups = []mutation{
 	inBackup("what is written of a log is not counted", "./kv/storage", "^TestBackup$", edit{"kv/freeze/file.go",
 		"	f.written.Add(int64(len(p)))\n", ""}),
 	inBackup("a backup lacks what is pending", "./backup", "^TestMake$", edit{"kv/storage/backup.go",
-		"		s.Flush()\n		return s.disk.Checkpoint", "		return s.disk.Checkpoint"}),
+		"		s.Flush()\n		next = ", "		next = "}),
 	inBackup("a backup lacks what is in the buffer of the log", "./kv/storage", "^TestBackup$", edit{"kv/storage/backup.go",
 		"Checkpoint(part, pebble.WithFlushedWAL())", "Checkpoint(part)"}),
 	inBackup("a backup is made over what is there", "./kv/storage", "^TestBackup$", edit{"kv/storage/backup.go",

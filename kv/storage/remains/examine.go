@@ -28,17 +28,13 @@ func (d Damage) String() string { return d.File + " " + d.What }
 
 // Remains is what is left of a store.
 type Remains struct {
-	Damage  []Damage
 	Lost    []Range // whatever is stored under these keys may be an older version, or may have been deleted
 	Guessed bool    // the MANIFEST is lost: every table that was found is taken, also those that were obsolete
 	Tail    bool    // the end of the log is lost: FS has an earlier state of the store
 	Later   Changes // if Tail: what lost commits have changed, of those that can still be read
 	// Unclosed means that the store was not closed. Then the end of the log may be lost and nothing tells of it.
 	Unclosed bool
-	// NoSidecar means that the sidecar is missing, as it is in a store that is a few seconds old: nothing tells whether the log
-	// has lost its end.
-	NoSidecar bool
-	FS        *FS
+	FS       *FS
 }
 
 // Deep is how much Examine reads.
@@ -64,7 +60,7 @@ func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains,
 		return nil, err
 	}
 	e.fs.lost, e.fs.damages, e.fs.deep = Merged(e.lost), e.damages, e.deep
-	return &Remains{Damage: e.damages, Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, Later: e.later, Unclosed: e.unclosed, NoSidecar: e.noSidecar, FS: e.fs}, nil
+	return &Remains{Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, Later: e.later, Unclosed: e.unclosed, FS: e.fs}, nil
 }
 
 type examination struct {
@@ -85,8 +81,7 @@ type examination struct {
 	tabled  uint64 // see version
 	flushed bool   // everything that the sidecar knows of is in tables
 
-	unclosed  bool
-	noSidecar bool
+	unclosed bool
 }
 
 func (e *examination) damage(file, what string) { e.damages = append(e.damages, Damage{file, what}) }
@@ -336,23 +331,27 @@ func (e *examination) guessedManifest(v *version, next uint64) error {
 
 // noLog says what is lost with the log. When a store is closed, the sidecar gets the number of the last commit, and if
 // the tables have that one, the log had nothing more. But then the store may have been opened again, and killed within
-// seconds: that is as if it had not been closed.
+// seconds, so nothing is known of what the log had.
 func (e *examination) noLog() {
 	if e.flushed {
-		e.unclosed = true
-		e.damage("the log", "is missing: all commits that were known to be on stable storage are in tables")
+		e.unclosed, e.fs.blind = true, true
+		e.damage("the log", "is missing: all commits that were known to be on stable storage are in tables, and whether it had more is not known")
 		return
 	}
 	e.tail = true
 	e.damage("the log", "is missing: commits since the last flush may be lost")
 }
 
+// blindness is what the loss of the sidecar means.
+const blindness = ", and whether the log has lost its end is not known"
+
 // sidecar compares the end of the log with what the sidecar says.
 func (e *examination) sidecar(next uint64) error {
 	data, err := e.read(format.SidecarName)
 	e.unclosed = true
 	if errors.Is(err, fs.ErrNotExist) {
-		e.noSidecar = true
+		e.fs.blind = true
+		e.damage(format.SidecarName, "is missing"+blindness)
 		return nil
 	}
 	if err != nil {
@@ -361,7 +360,8 @@ func (e *examination) sidecar(next uint64) error {
 	id, least, err := format.DecodeSidecar(data)
 	switch {
 	case errors.Is(err, format.ErrCorrupt):
-		e.damage(format.SidecarName, "is damaged: "+plain(err))
+		e.fs.blind = true
+		e.damage(format.SidecarName, "is damaged: "+plain(err)+blindness)
 	case err != nil:
 		return err
 	case next < least:
@@ -371,9 +371,8 @@ func (e *examination) sidecar(next uint64) error {
 			next-1, least-1, next-1))
 	default:
 		e.unclosed = next > least
-		e.flushed = e.tabled+1 >= least
+		e.flushed = least > format.SidecarUnknown && e.tabled+1 >= least
 		e.fs.id = &id
-		e.fs.pass(format.SidecarName)
 	}
 	return nil
 }

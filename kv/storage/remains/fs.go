@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // FS is a file system on which a damaged store's directory has what is left of the store. It is for reading.
@@ -15,11 +17,12 @@ type FS struct {
 	dir    string
 	files  *vfs.MemFS      // that replace files of the directory
 	passed map[string]bool // files of the directory that are shown as they are
-	id     *[16]byte       // of the store; nil if it is not known from elsewhere than the tables
+	id     *[16]byte       // in the sidecar; nil if that is lost
 
 	lost    []Range
 	damages []Damage
 	deep    bool
+	blind   bool // see MaybeEarlier
 }
 
 func newFS(base vfs.FS, dir string) *FS {
@@ -34,12 +37,30 @@ func (f *FS) Identity() (id [16]byte, ok bool) {
 	return *f.id, true
 }
 
+// Belongs is called when the store is open, with the identity that it has in its tables and logs. If the sidecar is that of
+// another store, it says nothing about this one.
+func (f *FS) Belongs(id [16]byte) {
+	if f.id != nil && *f.id != id {
+		f.blind = true
+		f.damages = append(f.damages, Damage{format.SidecarName, "is that of another store" + blindness})
+	}
+}
+
+// MaybeEarlier reports whether the end of the log may be lost and nothing tells: the log is missing, or what says how far
+// it has to reach.
+func (f *FS) MaybeEarlier() bool { return f.blind }
+
 // Lost returns the ranges of keys that are lost, in order, and what is wrong with files.
 func (f *FS) Lost() (ranges []Range, problems []string) {
 	for _, d := range f.damages {
 		problems = append(problems, d.String())
 	}
 	return f.lost, problems
+}
+
+// HasLost reports whether a key is in a range that is lost.
+func (f *FS) HasLost(key []byte) bool {
+	return slices.ContainsFunc(f.lost, func(r Range) bool { return r.Contains(key) })
 }
 
 // Damaged reports whether a file is damaged.

@@ -119,6 +119,7 @@ import (
 //
 //   - Durability: the level of writes that do not ask for another, Always by default;
 //   - CacheSize: the memory for blocks, in bytes, 256 MiB by default;
+//   - Memory: the memory for all caches and memtables together, in bytes, in place of a number for each;
 //   - MaxFilterBytes: the largest filter, in bytes, 64 GiB by default;
 //   - InMemory: nothing is kept, and the directory is ignored;
 //   - MustExist: Open makes no store, but returns ErrNotExist if there is none;

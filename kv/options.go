@@ -75,6 +75,11 @@ type Options struct {
 	// After that it returns ErrLocked. Up to a day. Default 0: Open does not wait.
 	LockTimeout time.Duration
 
+	// Memory, if it is not 0, is the memory, in bytes, for all that the next four budgets are for. It sets those of
+	// them that are 0; see Budget. Garbage that Go has not collected comes on top: a program with a limit gives
+	// about half of it here, and sets GOMEMLIMIT. 16 MiB to 1 TiB. Default 0: each budget has its own default.
+	Memory int64
+
 	// CacheSize is the budget, in bytes, for resident blocks, block tables and open objects together. One block (8
 	// KiB) to 1 TiB. Default 256 MiB.
 	CacheSize int64
@@ -144,6 +149,11 @@ type Options struct {
 }
 
 const (
+	minMemory = 16 << 20
+	maxMemory = 1 << 40
+
+	defaultMemTableSize = 32 << 20
+
 	minCacheSize      = 8 << 10
 	maxCacheSize      = 1 << 40
 	minTableCacheSize = 1 << 20
@@ -168,10 +178,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
-	opts.CacheSize = cmp.Or(opts.CacheSize, 256<<20)
-	opts.TableCacheSize = cmp.Or(opts.TableCacheSize, max(opts.CacheSize/8, min(max(opts.CacheSize/2, 8<<20), 32<<20)))
-	opts.StringCacheSize = cmp.Or(opts.StringCacheSize, opts.CacheSize/4)
-	opts.MemTableSize = cmp.Or(opts.MemTableSize, 32<<20)
+	opts.setBudgets()
 	opts.Durability = cmp.Or(opts.Durability, Always)
 	opts.MaxFilterBytes = cmp.Or(opts.MaxFilterBytes, DefaultMaxFilterBytes)
 	opts.BallastSize = cmp.Or(opts.BallastSize, 64<<20)
@@ -195,6 +202,7 @@ func (o *Options) validate() error {
 			errs = append(errs, fmt.Errorf("%s %d: must be %d to %d bytes", name, value, low, high))
 		}
 	}
+	size("Memory", cmp.Or(o.Memory, minMemory), minMemory, maxMemory)
 	size("CacheSize", o.CacheSize, minCacheSize, maxCacheSize)
 	size("TableCacheSize", o.TableCacheSize, minTableCacheSize, maxTableCacheSize)
 	size("StringCacheSize", max(1, o.StringCacheSize), 1, maxCacheSize)

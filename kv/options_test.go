@@ -62,6 +62,7 @@ func TestOptions_ranges(t *testing.T) {
 		least     bool // nothing is below low
 		set       func(o *Options, n int64)
 	}{
+		{"Memory", 16 * mib, tib, false, func(o *Options, n int64) { o.Memory = n }},
 		{"CacheSize", 8 * kib, tib, false, func(o *Options, n int64) { o.CacheSize = n }},
 		{"TableCacheSize", mib, tib, false, func(o *Options, n int64) { o.TableCacheSize = n }},
 		{"MemTableSize", 256 * kib, gib, false, func(o *Options, n int64) { o.MemTableSize = int(n) }},
@@ -102,5 +103,36 @@ func TestOptions_ranges(t *testing.T) {
 		if got := touchCounters(budget); got != want {
 			t.Errorf("%d counters for %d bytes, want %d", got, budget, want)
 		}
+	}
+}
+
+// TestOptions_memory has what budgets come of Memory: together they are it, and one that is given stays.
+func TestOptions_memory(t *testing.T) {
+	const mib = 1 << 20
+	for memory := int64(minMemory); memory <= maxMemory; memory = memory*3/2 + 1 {
+		o, err := (&Options{Memory: memory}).withDefaults()
+		if err != nil {
+			t.Fatalf("%d: %v", memory, err)
+		}
+		if got := o.Budget(); got > memory || got < memory-16 {
+			t.Errorf("%d: the budgets come to %d", memory, got)
+		}
+		if o.MemTableSize > defaultMemTableSize || o.MemTableSize < 2*mib || o.CacheSize < 6*o.StringCacheSize {
+			t.Errorf("%d: %+v", memory, o)
+		}
+	}
+	for name, o := range map[string]Options{
+		"all":     {Memory: 64 * mib, CacheSize: mib, TableCacheSize: 2 * mib, StringCacheSize: 3 * mib, MemTableSize: 4 * mib},
+		"strings": {Memory: 64 * mib, StringCacheSize: -1},
+	} {
+		got, err := o.withDefaults()
+		if err != nil || o.CacheSize != 0 && got.CacheSize != o.CacheSize || o.TableCacheSize != 0 && got.TableCacheSize != o.TableCacheSize ||
+			got.StringCacheSize != o.StringCacheSize || o.MemTableSize != 0 && got.MemTableSize != o.MemTableSize {
+			t.Errorf("%s: %+v of %+v, %v", name, got, o, err)
+		}
+	}
+	o, err := (&Options{}).withDefaults()
+	if err != nil || o.Budget() != (256+32+64+3*32)*mib || (Options{}).Budget() != o.Budget() {
+		t.Errorf("defaults come to %d, %v", o.Budget(), err)
 	}
 }

@@ -90,6 +90,7 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (er
 		return err
 	}
 	defer sh.closeStore(db, &err)
+	sh.compareMemory(db.Options(), 0)
 	if tty.IsTerminal(sh.stderr) && (p.ToFile() || !tty.IsTerminal(sh.stdout)) {
 		p.Progress = progress.New(sh.stderr, p.InputSize())
 	}

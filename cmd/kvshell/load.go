@@ -112,6 +112,7 @@ func (sh *shell) loadToStore(ctx context.Context, key string, in *input.Input, f
 		return err
 	}
 	defer sh.closeStore(db, &err)
+	sh.compareMemory(db.Options(), 0)
 	if err := dedup.CheckFinished(db, []byte(key)); err != nil {
 		return err
 	}

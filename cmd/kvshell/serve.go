@@ -77,6 +77,7 @@ func (sh *shell) serve(ctx context.Context, f *serve.Flags) (err error) {
 	if sh.serveLog, err = sh.log.handler(sh.stderr); err != nil {
 		return err
 	}
+	f.ClientsMemory = sharesOf(int64(sh.memory)).clients
 	s, err := serve.New(ctx, f, sh.table(), sh.logger())
 	if err != nil {
 		return err
@@ -87,6 +88,13 @@ func (sh *shell) serve(ctx context.Context, f *serve.Flags) (err error) {
 		return err
 	}
 	defer sh.closeStore(db, &err)
+	if err := f.Set(db); err != nil {
+		return err
+	}
+	sh.compareMemory(db.Options(), serve.ClientsMemory(db))
+	if sh.memory == 0 {
+		serve.LimitMemory(db)
+	}
 	return s.Serve(ctx, db)
 }
 

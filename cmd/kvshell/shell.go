@@ -39,6 +39,7 @@ type shell struct {
 	directory      string
 	server         client.Flags
 	sync           durability
+	memory         cliflags.Bytes
 	cache          cliflags.Bytes
 	stringCache    cliflags.Bytes
 	maxFilterBytes cliflags.Bytes
@@ -74,6 +75,7 @@ func (sh *shell) run(ctx context.Context, args []string) int {
 	sh.interrupted = ctx
 	root := sh.rootCommand()
 	root.SetArgs(args)
+	defer keepMemoryLimit()()
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		err = sh.shown
@@ -117,6 +119,9 @@ func (sh *shell) rootCommand() *cobra.Command {
 			if err := sh.checkTarget(cmd.Flags()); err != nil {
 				return err
 			}
+			if err := sh.limitMemory(); err != nil {
+				return err
+			}
 			return cliflags.Exclusive(root.Flags(), formatFlags...)
 		},
 	}
@@ -125,6 +130,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVarP(&sh.directory, "dir", "d", "", "the store's `DIR`ectory; without it, that in $"+dirVariable)
 	flags.Var(&sh.sync, "sync", "when a write is reported as done: always, everysec or no")
+	flags.Var(&sh.memory, "memory", "memory for the whole process, at least 64MiB, which sets --cache, --string-cache, --memtable and maxmemory-clients; such as 300MiB")
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
 	flags.Var(&sh.stringCache, "string-cache", "memory for strings and their keys, besides --cache (default a quarter of it)")
 	flags.Var(&sh.memtable, "memtable", "memory for what was written last, at least 256KiB (default 32MiB); a string can have a quarter of it")
@@ -187,7 +193,7 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "cache", "string-cache", "memtable", "ballast", "max-filter-bytes", filters.BloomLayoutFlag, filters.CuckooLayoutFlag, "seed", "read-only", "wait"} {
+	for _, name := range []string{"sync", "memory", "cache", "string-cache", "memtable", "ballast", "max-filter-bytes", filters.BloomLayoutFlag, filters.CuckooLayoutFlag, "seed", "read-only", "wait"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}

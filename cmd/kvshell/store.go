@@ -198,6 +198,7 @@ func (sh *shell) options(dir string, mustExist bool) *kv.Options {
 		InMemory:        dir == "",
 		MustExist:       mustExist,
 		ReadOnly:        sh.readOnly && dir != "",
+		Memory:          sharesOf(int64(sh.memory)).store,
 		CacheSize:       int64(sh.cache),
 		StringCacheSize: int64(sh.stringCache),
 		MaxFilterBytes:  uint64(sh.maxFilterBytes),

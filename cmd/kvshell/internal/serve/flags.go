@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -24,7 +25,12 @@ type Flags struct {
 	metricsTLS    tlsFiles
 	openToAll     bool
 	settings      []string
+
+	// ClientsMemory is the setting maxmemory-clients unless settings has it; 0 for its default.
+	ClientsMemory int64
 }
+
+const clientsMemorySetting = "maxmemory-clients"
 
 // Register adds the flags to those of a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
@@ -97,8 +103,13 @@ func (f *Flags) checkSettings(table *module.Table) error {
 	return nil
 }
 
-// set changes the settings of a store. They have passed checkSettings.
-func (f *Flags) set(db *kv.DB) error {
+// Set changes the settings of a store. They have passed checkSettings.
+func (f *Flags) Set(db *kv.DB) error {
+	if f.ClientsMemory != 0 {
+		if err := module.Of(db).SetSetting(clientsMemorySetting, strconv.FormatInt(f.ClientsMemory, 10)); err != nil {
+			return err
+		}
+	}
 	for _, text := range f.settings {
 		name, value, _ := setting(text)
 		if err := module.Of(db).SetSetting(name, value); err != nil {

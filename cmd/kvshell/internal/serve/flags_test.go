@@ -22,7 +22,7 @@ func TestFlags_oldNames(t *testing.T) {
 	if err := f.checkSettings(modules); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.set(db); err != nil {
+	if err := f.Set(db); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"bf-error-rate": "0.2", "bf-initial-size": "500", "cf-max-expansions": "7", "cf-bucket-size": "4"} {

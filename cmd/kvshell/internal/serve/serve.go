@@ -93,12 +93,8 @@ func (s *Service) prepare(table *module.Table) (err error) {
 }
 
 // Serve serves a store until SIGTERM, Ctrl-C, which both end ctx, or the command SHUTDOWN. Then it syncs the store,
-// which the caller closes. Listen was called before.
+// which the caller closes. Listen was called before, and the settings of the flags were made, see Flags.Set.
 func (s *Service) Serve(ctx context.Context, db *kv.DB) error {
-	if err := s.flags.set(db); err != nil {
-		return err
-	}
-	limitMemory(db)
 	srv, err := server.New(db, s.options)
 	if err != nil {
 		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
@@ -173,12 +169,15 @@ func (s *Service) readAgain() {
 	}
 }
 
-// limitMemory has the garbage collector run more often as the process comes near to the memory that it is to take: the
+// LimitMemory has the garbage collector run more often as the process comes near to the memory that it is to take: the
 // caches, the buffers of clients, and 128 MiB for memtables and all the rest. Without it garbage may take as much again.
 // With $GOMEMLIMIT set, that is the limit.
-func limitMemory(db *kv.DB) {
+func LimitMemory(db *kv.DB) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		o := db.Options()
-		debug.SetMemoryLimit(o.CacheSize + max(0, o.StringCacheSize) + module.Of(db).SettingInt("maxmemory-clients") + 128<<20)
+		debug.SetMemoryLimit(o.CacheSize + max(0, o.StringCacheSize) + ClientsMemory(db) + 128<<20)
 	}
 }
+
+// ClientsMemory returns the memory, in bytes, that the clients of a store may take.
+func ClientsMemory(db *kv.DB) int64 { return module.Of(db).SettingInt(clientsMemorySetting) }

@@ -41,8 +41,14 @@ func (s *Service) leaveAddress(dir string) error {
 	return exit.WithCode(exit.Local, os.Rename(path+".new", path))
 }
 
-// removeAddress removes the address file. If that fails, the file names a process that has ended, and nobody heeds it.
-func removeAddress(dir string) { _ = os.Remove(filepath.Join(dir, AddressFile)) }
+// removeAddress removes the address file, unless it is another process's: the directory may have been replaced. If that
+// fails, the file names a process that has ended, and nobody heeds it.
+func removeAddress(dir string) {
+	path := filepath.Join(dir, AddressFile)
+	if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(text), fmt.Sprintf("%d\n", os.Getpid())) {
+		_ = os.Remove(path)
+	}
+}
 
 // HowToConnect returns the command line that connects to the store in dir, which a process serves; "" if it does not.
 func HowToConnect(dir string, pid int) string {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,5 +29,19 @@ func TestHowToConnect(t *testing.T) {
 	}
 	if got := HowToConnect(filepath.Join(dir, "nosuch"), 7); got != "" {
 		t.Errorf("without a file: %q", got)
+	}
+}
+
+// TestRemoveAddress leaves the file of another process.
+func TestRemoveAddress(t *testing.T) {
+	for pid, kept := range map[int]bool{os.Getpid(): false, os.Getpid() + 1: true} {
+		path := filepath.Join(t.TempDir(), AddressFile)
+		if err := os.WriteFile(path, fmt.Appendf(nil, "%d\ntcp 127.0.0.1:1\n", pid), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		removeAddress(filepath.Dir(path))
+		if _, err := os.Stat(path); kept != (err == nil) {
+			t.Errorf("of process %d, this is %d: %v", pid, os.Getpid(), err)
+		}
 	}
 }

@@ -11,7 +11,7 @@ type Cuckoo struct{ f cuckooext.Filter }
 //
 //   - Capacity: the number of items expected, including copies, 1 to 2^40;
 //   - ErrorRate: the highest false-positive rate, below 1. It must be at least 1.7e-9, or 4.1e-10 if the filter does not
-//     grow. With 0, fingerprints have 12 bits, and the filter has up to 32 layers with a rate of 0.0018 each;
+//     grow, and 5.4e-20 more for each item of the capacity. With 0, fingerprints have 12 bits, and the filter has up to 32 layers with a rate of 0.0018 each;
 //   - Expansion: the factor between the sizes of a layer and the next, 1 to 32768, rounded up to a power of two; 0 means 2;
 //   - NonScaling: the filter does not grow; Expansion must then be 0;
 //   - BucketSize: the slots of a bucket, 1 to 255; 0 means 4, and with an ErrorRate the best of 2 to 4;

@@ -19,9 +19,10 @@ type Config struct {
 	Capacity uint64
 
 	// ErrorRate is the highest false-positive rate of the whole filter, 0 or below 1. It must be at least 1.7e-9, or
-	// 4.1e-10 if the filter does not grow. The filter gets the fingerprints, of 8, 10, 12, 14, 16, 18, 20, 24 or 32 bits,
-	// and the load with which it is smallest, if four layers (one, if it does not grow) are to fit into the rate; and it
-	// grows until the rate is used up. With 0 fingerprints have 12 bits, and the filter grows to up to 32 layers; a full layer
+	// 4.1e-10 if the filter does not grow, and 5.4e-20 more for each item of the capacity, as equal hashes are false positives.
+	// The filter gets the fingerprints, of 8, 10, 12, 14, 16, 18, 20, 24 or 32 bits,
+	// and the load with which it is smallest, if four layers (one, if it does not grow) are to fit into the rate, or fewer
+	// if their equal hashes alone use it up; and it grows until the rate is used up. With 0 fingerprints have 12 bits, and the filter grows to up to 32 layers; a full layer
 	// then has a rate of 0.0018 with buckets of four.
 	ErrorRate float64
 
@@ -93,13 +94,20 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 	if c.Layout == scalableext.LayoutCompatible {
 		return c.planCompatible(iterations)
 	}
-	rate := c.ErrorRate
-	if rate == 0 {
+	p.params = scalableext.Params{Capacity: c.Capacity, ErrorRate: c.ErrorRate, Hash: f}
+	switch {
+	case c.NonScaling:
+	case c.Expansion == 0:
+		p.params.Expansion = scalableext.DefaultExpansion
+	default:
+		p.params.Expansion = 1 << bits.Len32(c.Expansion-1)
+	}
+	if c.ErrorRate == 0 {
 		if p.g, err = newGeometry(defaultFamily, cmp.Or(c.BucketSize, defaultBucketSize)); err == nil {
-			rate = chainRate(p.g.rate(p.g.load(1)), unratedLayers)
+			p.params.ErrorRate = chainRate(p.g.rate(p.g.load(1)), unratedLayers)
 		}
 	} else {
-		p.g, err = ratedGeometry(rate, c.Capacity, c.BucketSize, !c.NonScaling)
+		p.g, err = ratedGeometry(p.params, c.BucketSize)
 	}
 	if err != nil {
 		return plan{}, err
@@ -107,14 +115,6 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 	blocks, err := p.g.blocksFor(c.Capacity)
 	if err != nil {
 		return plan{}, err
-	}
-	p.params = scalableext.Params{Capacity: c.Capacity, ErrorRate: rate, Hash: f}
-	switch {
-	case c.NonScaling:
-	case c.Expansion == 0:
-		p.params.Expansion = scalableext.DefaultExpansion
-	default:
-		p.params.Expansion = 1 << bits.Len32(c.Expansion-1)
 	}
 	first := p.g.forCapacity(c.Capacity)
 	p.first = layerSpec(&first, blocks, iterations)

@@ -566,23 +566,23 @@ func TestRatedGeometry(t *testing.T) {
 		{1e-9, 4, true, 0, 0},
 		{1e-9, 1, false, block.FamilySlots32, 8},
 	} {
-		g, err := ratedGeometry(tt.rate, 1e6, tt.bucketSize, tt.grows)
+		g, err := ratedGeometry(asked(tt.rate, 1e6, tt.grows), tt.bucketSize)
 		if tt.want == 0 {
 			if !errors.Is(err, probe.ErrParams) {
 				t.Errorf("%+v: error is %v, want %v", tt, err, probe.ErrParams)
 			}
 			continue
 		}
-		if err != nil || g.family != tt.want || g.maxLayers(tt.rate) != tt.layers {
-			t.Errorf("%+v: %v, %d layers, %v", tt, g.family, g.maxLayers(tt.rate), err)
+		if err != nil || g.family != tt.want || g.maxLayers(asked(tt.rate, 1e6, true)) != tt.layers {
+			t.Errorf("%+v: %v, %d layers, %v", tt, g.family, g.maxLayers(asked(tt.rate, 1e6, true)), err)
 		}
 	}
 	for _, rate := range []float64{0, 1, -0.1, 2, math.NaN(), math.Inf(1)} {
-		if _, err := ratedGeometry(rate, 1e6, 4, true); !errors.Is(err, probe.ErrParams) {
+		if _, err := ratedGeometry(asked(rate, 1e6, true), 4); !errors.Is(err, probe.ErrParams) {
 			t.Errorf("rate %v: error is %v, want %v", rate, err, probe.ErrParams)
 		}
 	}
-	if _, err := ratedGeometry(0.01, 1e6, 256, true); !errors.Is(err, probe.ErrParams) {
+	if _, err := ratedGeometry(asked(0.01, 1e6, true), 256); !errors.Is(err, probe.ErrParams) {
 		t.Errorf("bucket size 256: error is %v, want %v", err, probe.ErrParams)
 	}
 }
@@ -592,7 +592,7 @@ func TestRatedGeometry(t *testing.T) {
 func TestRatedGeometry_size(t *testing.T) {
 	for _, rate := range []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6} {
 		for _, grows := range []bool{false, true} {
-			g, err := ratedGeometry(rate, 1e6, 0, grows)
+			g, err := ratedGeometry(asked(rate, 1e6, grows), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -602,8 +602,8 @@ func TestRatedGeometry_size(t *testing.T) {
 					t.Errorf("rate %v, grows %t, %d blocks: %.2f bits an item, want %.2f at most", rate, grows, blocks, bits, most)
 				}
 			}
-			if got := chainRate(g.rate(g.load(1)), neededLayers(grows)); got > rate || g.maxLayers(rate) < neededLayers(grows) {
-				t.Errorf("rate %v, grows %t: layers have %v together, and there may be %d", rate, grows, got, g.maxLayers(rate))
+			if got := chainRate(g.rate(g.load(1)), neededLayers(grows)); got > rate || g.maxLayers(asked(rate, 1e6, true)) < neededLayers(grows) {
+				t.Errorf("rate %v, grows %t: layers have %v together, and there may be %d", rate, grows, got, g.maxLayers(asked(rate, 1e6, true)))
 			}
 		}
 	}
@@ -613,34 +613,84 @@ func TestRatedGeometry_size(t *testing.T) {
 func TestGeometry_within(t *testing.T) {
 	for _, layers := range []int{1, 4} {
 		g := mustGeometry(t, block.FamilySlots16, 4).within(1e-4, layers)
-		if got := chainRate(g.rate(g.load(1)), layers); got > 1e-4 || got < 1e-4*(1-1e-6) {
+		if got := chainRate(g.rate(g.load(1)), layers); got > 1e-4 || got < 1e-4*(1-2e-6) {
 			t.Errorf("%d layers at a load of %v have a rate of %v, want 1e-4", layers, g.load(1), got)
 		}
-		if g.maxLayers(1e-4) != layers {
-			t.Errorf("at most %d layers, want %d", g.maxLayers(1e-4), layers)
+		if g.maxLayers(asked(1e-4, 1e6, true)) != layers {
+			t.Errorf("at most %d layers, want %d", g.maxLayers(asked(1e-4, 1e6, true)), layers)
 		}
 	}
 }
 
+// asked is the parameters of a filter with an error rate.
+func asked(rate float64, capacity uint64, grows bool) scalableext.Params {
+	p := scalableext.Params{Capacity: capacity, ErrorRate: rate}
+	if grows {
+		p.Expansion = scalableext.DefaultExpansion
+	}
+	return p
+}
+
 // The lowest rate, which the error of a lower one names, is allowed.
 func TestRatedGeometry_lowest(t *testing.T) {
-	for _, bucketSize := range []int{1, 2, 4, 7, 100, 255} {
-		for _, grows := range []bool{false, true} {
-			_, err := ratedGeometry(1e-12, 1e6, bucketSize, grows)
-			if err == nil {
-				t.Fatalf("bucket size %d: a rate of 1e-12 is not refused", bucketSize)
-			}
-			var lowest float64
-			_, text, _ := strings.Cut(err.Error(), "want at least ")
-			if _, err := fmt.Sscan(text, &lowest); err != nil {
-				t.Fatalf("%q: %v", text, err)
-			}
-			if _, err := ratedGeometry(lowest, 1e6, bucketSize, grows); err != nil {
-				t.Error(err)
-			}
-			if _, err := ratedGeometry(0.98*lowest, 1e6, bucketSize, grows); err == nil {
-				t.Errorf("bucket size %d: a rate of %v is not refused, though the lowest is %v", bucketSize, 0.98*lowest, lowest)
+	for _, capacity := range []uint64{1, 1e6, 1e9, 1e10, 1e11} {
+		for _, bucketSize := range []int{0, 1, 2, 4, 7, 100, 255} {
+			for _, grows := range []bool{false, true} {
+				_, err := ratedGeometry(asked(1e-12, capacity, grows), bucketSize)
+				if err == nil {
+					t.Fatalf("bucket size %d: a rate of 1e-12 is not refused", bucketSize)
+				}
+				var lowest float64
+				_, text, _ := strings.Cut(err.Error(), "want at least ")
+				if _, err := fmt.Sscan(text, &lowest); err != nil {
+					t.Fatalf("%q: %v", text, err)
+				}
+				if lowest < float64(capacity)/(1<<64) {
+					t.Errorf("capacity %d: the lowest rate is %v, below that of equal hashes", capacity, lowest)
+				}
+				if _, err := ratedGeometry(asked(lowest, capacity, grows), bucketSize); err != nil {
+					t.Error(err)
+				}
+				if _, err := ratedGeometry(asked(0.98*lowest, capacity, grows), bucketSize); err == nil {
+					t.Errorf("bucket size %d: a rate of %v is not refused, though the lowest is %v", bucketSize, 0.98*lowest, lowest)
+				}
 			}
 		}
+	}
+}
+
+// Equal hashes of all items count: a filter at its capacity, and one that has grown as far as it may, keeps the rate with
+// them, or it is refused.
+func TestPlanned_equalHashes(t *testing.T) {
+	for _, rate := range []float64{1e-8, 2e-9, 1.3e-9, 5e-10} {
+		for _, capacity := range []uint64{1, 1e6, 1e9, 1e10, 1e11, 1e12} {
+			for _, c := range []Config{
+				{Capacity: capacity, ErrorRate: rate, NonScaling: true}, {Capacity: capacity, ErrorRate: rate},
+				{Capacity: capacity, ErrorRate: rate, Expansion: 1}, {Capacity: capacity, ErrorRate: rate, Expansion: 32},
+			} {
+				for _, items := range []uint64{capacity, 3 * capacity, 15 * capacity} {
+					i, err := c.Planned(items)
+					if errors.Is(err, probe.ErrParams) && rate < 5e-9 || rate < float64(capacity)/(1<<64) && errors.Is(err, probe.ErrParams) {
+						continue
+					}
+					if err != nil {
+						if items > capacity && (errors.Is(err, scalableext.ErrFull) || errors.Is(err, scalableext.ErrCannotGrow)) {
+							continue
+						}
+						if capacity < 1e11 {
+							t.Errorf("%+v with %d items: %v", c, items, err)
+						}
+						continue
+					}
+					if least := float64(items) / (1 << 64); i.ExpectedRate > rate || i.ExpectedRate < least {
+						t.Errorf("%+v with %d items: expected rate %v, equal hashes alone have %v", c, items, i.ExpectedRate, least)
+					}
+				}
+			}
+		}
+	}
+	// What was promised once, though equal hashes alone have 5.4e-9.
+	if i, err := (Config{Capacity: 100e9, ErrorRate: 1.3e-9, NonScaling: true}).Planned(100e9); err == nil {
+		t.Errorf("a rate of 1.3e-9 for 1e11 items is promised: %v", i.ExpectedRate)
 	}
 }

@@ -29,7 +29,8 @@ const Stdin = "-"
 const batchBytes = 4 << 20
 
 // longestLine is how many bytes a line may have, its terminator included: as many as an item that a client sends. A
-// file without line breaks, or a device that never ends, would take all memory otherwise.
+// file without line breaks would take all memory otherwise. Of a device, which may never end, a line has at most
+// batchBytes.
 const longestLine = 512 << 20
 
 // pipeAhead is how many batches are read ahead from a pipe. Such batches are small, as a pipe holds little at a time;
@@ -120,7 +121,9 @@ func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	if info.IsDir() {
 		return nil, exit.JoinLocal(exit.WithCode(exit.Local, fmt.Errorf("%s is a directory", name)), in.Close())
 	}
-	in.device = info.Mode()&os.ModeCharDevice != 0
+	if in.device = info.Mode()&os.ModeCharDevice != 0; in.device {
+		in.longest = batchBytes
+	}
 	if info.Mode().IsRegular() {
 		in.Size, in.eager = info.Size(), false
 	}
@@ -430,6 +433,8 @@ func (in *Input) appendLine(b *Batch) error {
 		switch {
 		case len(b.raw)-length > in.longest:
 			err = exit.Refusef("%s %w: it has a line of more than %d bytes: is it a text?", in, ErrUnreadable, in.longest)
+		case in.closed():
+			err = errStopped
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err == nil, errors.Is(err, io.EOF) && len(b.raw) > length:

@@ -175,7 +175,7 @@ func (w *Writer) Set(key, value []byte, s SetOptions) (bool, error) {
 // putString stages a string with an expiry.
 func (w *Writer) putString(key, value []byte, expiry int64) error {
 	if n := w.db.MaxValueLen(); len(value) > n {
-		return fmt.Errorf("%w: value of %d bytes under key %q, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, len(value), key, n)
+		return fmt.Errorf("%w: value of %d bytes under key %q, at most %d (7/32 of Options.MemTableSize)", ErrTooLarge, len(value), key, n)
 	}
 	if expiry != 0 && expiry <= w.Now() {
 		_, err := w.Delete(key)

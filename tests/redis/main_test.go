@@ -134,7 +134,7 @@ var differences = map[string]func(t *testing.T, s *store){
 	"value-length": func(t *testing.T, s *store) {
 		most := s.db.Store().MaxValueLen()
 		for n, want := range map[int]string{most: "OK", most + 1: fmt.Sprintf(
-			`(error) ERR too large: value of %d bytes under key "k", at most %d (a quarter of Options.MemTableSize)`, most+1, most)} {
+			`(error) ERR too large: value of %d bytes under key "k", at most %d (7/32 of Options.MemTableSize)`, most+1, most)} {
 			if got := s.do(t.Context(), []string{"SET", "k", strings.Repeat("v", n)}).String(); got != want {
 				t.Errorf("SET of %d bytes: %s, want %s", n, got, want)
 			}

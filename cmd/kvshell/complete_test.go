@@ -176,3 +176,24 @@ func TestCompleter_showsSyntax(t *testing.T) {
 		}
 	}
 }
+
+// In the descriptions that a shell shows, no name stands in backquotes, as it does where help is made of it.
+func TestCompletion_plain(t *testing.T) {
+	for _, word := range []string{"", "load", "serve", "dedup"} {
+		args := []string{"__complete", word, "--"}
+		if word == "" {
+			args = args[:1:1]
+			args = append(args, "--")
+		}
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sh := &shell{stdin: os.Stdin, stdout: out, stderr: os.Stderr}
+		code := sh.run(t.Context(), args)
+		text, err := os.ReadFile(out.Name())
+		if out.Close(); code != 0 || err != nil || !bytes.Contains(text, []byte("--")) || bytes.ContainsRune(text, '`') {
+			t.Errorf("%q: exit code %d, %v: %s", args, code, err, text)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/prompt"
@@ -75,6 +76,15 @@ func (sh *shell) completeWords(root, help *cobra.Command) error {
 	}
 	levels := cobra.FixedCompletions([]string{"always", "everysec", "no"}, cobra.ShellCompDirectiveNoFileComp)
 	return errors.Join(root.MarkPersistentFlagDirname("dir"), root.RegisterFlagCompletionFunc("sync", levels))
+}
+
+// plainUsages makes the descriptions of flags those that shells show. In help, the name of a value stands in backquotes.
+func plainUsages(root *cobra.Command) {
+	for _, cmd := range append(root.Commands(), root) {
+		for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.PersistentFlags()} {
+			flags.VisitAll(func(flag *pflag.Flag) { _, flag.Usage = pflag.UnquoteUsage(flag) })
+		}
+	}
 }
 
 // completesFiles tells what a shell completes by itself at the place of an own word's argument: files, directories or

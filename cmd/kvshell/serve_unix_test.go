@@ -598,6 +598,8 @@ func TestServe_usage(t *testing.T) {
 		flags []string
 	}{
 		{exit.Usage, `--addr "" leaves no address`, []string{"--addr", ""}},
+		{exit.Usage, `serve: -p 7000 is for clients of a server: --addr HOST:PORT`, []string{"--port", "7000"}},
+		{exit.Open, `there is a file of this name that is no socket`, []string{"--addr", "", "--unixsocket", empty}},
 		{exit.Local, "serve: --requirepass-file " + empty + ": its first line, the password, is empty", []string{"--requirepass-file", empty}},
 		{exit.Local, "serve: --requirepass-file " + long + ": the password has 2049 bytes, at most 2048", []string{"--requirepass-file", long}},
 		{exit.Local, "serve: --requirepass-file " + nosuch + ": no such file or directory", []string{"--requirepass-file", nosuch}},

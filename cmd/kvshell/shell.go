@@ -75,6 +75,9 @@ func (sh *shell) run(ctx context.Context, args []string) int {
 	sh.interrupted = ctx
 	root := sh.rootCommand()
 	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		plainUsages(root)
+	}
 	defer keepMemoryLimit()()
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -102,7 +105,7 @@ func (sh *shell) tell(err error) {
 
 // optionNames matches the names of options in errors of package kv. They are for Go programs: users of the shell know
 // flags.
-var optionNames = regexp.MustCompile(` \((a quarter of )?Options\.\w+\)`)
+var optionNames = regexp.MustCompile(` \((a quarter of |7/32 of )?Options\.\w+\)`)
 
 // rootCommand returns the grammar of the command line. Cobra finds own words and their flags. If the first word is
 // none of them, all words are a command of the store.
@@ -116,7 +119,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 		RunE:  sh.runWords,
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := sh.checkTarget(cmd.Flags()); err != nil {
+			if err := sh.checkTarget(cmd.Name(), cmd.Flags()); err != nil {
 				return err
 			}
 			if err := sh.limitMemory(); err != nil {
@@ -133,7 +136,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.Var(&sh.memory, "memory", "memory for the whole process, at least 64MiB, which sets --cache, --string-cache, --memtable and maxmemory-clients; such as 300MiB")
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
 	flags.Var(&sh.stringCache, "string-cache", "memory for strings and their keys, besides --cache (default a quarter of it)")
-	flags.Var(&sh.memtable, "memtable", "memory for what was written last, at least 256KiB (default 32MiB); a string can have a quarter of it")
+	flags.Var(&sh.memtable, "memtable", "memory for what was written last, at least 256KiB (default 32MiB); a string can have 7/32 of it")
 	flags.Var(&sh.ballast, "ballast", "the most `BYTES` of the reserve on the disk (default 64MiB)")
 	flags.Var(&sh.maxFilterBytes, "max-filter-bytes", "the most `BYTES` of one filter, such as 1TiB (default 64GiB)")
 	flags.Var(&sh.bloomLayout, filters.BloomLayoutFlag, "layout of Bloom filters that commands make: native or compatible, which is RedisBloom's")
@@ -184,12 +187,15 @@ func (sh *shell) setUp(cmd *cobra.Command) {
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { sh.shown = sh.page(contextOf(cmd), helpText(cmd)) })
 }
 
-// checkTarget finds out whether the flags ask for a server, and which.
-func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
+// checkTarget finds out whether the flags of a word ask for a server, and which.
+func (sh *shell) checkTarget(word string, flags *pflag.FlagSet) (err error) {
 	if !sh.server.IsGiven() {
 		return nil
 	}
 	given := sh.server.Given()
+	if word == "serve" {
+		return exit.Usagef("serve: %s is for clients of a server: --addr HOST:PORT and --unixsocket PATH are where serve listens", given)
+	}
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}

@@ -72,7 +72,11 @@ func (at *addresses) close() {
 // listenUnix makes a socket that only this user may connect to. A socket that a killed server left is replaced. Another
 // file, or a socket that a process listens on, is not.
 func listenUnix(path string) (net.Listener, error) {
-	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+	switch info, err := os.Lstat(path); {
+	case err != nil: // net.Listen tells if something is wrong with the path
+	case info.Mode()&os.ModeSocket == 0:
+		return nil, errors.New("there is a file of this name that is no socket: name another, or remove it")
+	default:
 		if c, err := net.Dial("unix", path); err == nil {
 			_ = c.Close() // the connection was only a question
 			return nil, errors.New("another process listens on it")

@@ -88,8 +88,8 @@ func (b *Bitmap) In(s Scope) *Bitmap {
 	case s == nil || c.tx == nil:
 		c.refused = fmt.Errorf("sievekv: In: key %q: the transaction is nil", b.key)
 	case c.tx.DB() != b.store:
-		c.refused = fmt.Errorf("%w: In: the handle on key %q is of the store in %s, the transaction of that in %s",
-			ErrOtherStore, b.key, b.store.Dir(), c.tx.DB().Dir())
+		own, other := kv.StoreNames(b.store, c.tx.DB())
+		c.refused = fmt.Errorf("%w: In: the handle on key %q is of %s, the transaction of %s", ErrOtherStore, b.key, own, other)
 	}
 	return &c
 }
@@ -323,8 +323,8 @@ func (b *Bitmap) keysOf(list []*Bitmap) ([][]byte, error) {
 		case source == nil:
 			return nil, fmt.Errorf("sievekv: bitmap %d of %d is nil", i, len(list))
 		case source.store != b.store:
-			return nil, fmt.Errorf("%w: the bitmap %q is of the store in %s, %q of that in %s",
-				ErrOtherStore, source.key, source.store.Dir(), b.key, b.store.Dir())
+			other, own := kv.StoreNames(source.store, b.store)
+			return nil, fmt.Errorf("%w: the bitmap %q is of %s, %q of %s", ErrOtherStore, source.key, other, b.key, own)
 		}
 		keys[i] = source.key
 	}

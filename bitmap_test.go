@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -266,7 +267,7 @@ func TestBitmap_in(t *testing.T) {
 	if on, errTest := b.Test(100_001); on || errTest != nil || !errors.Is(err, undo) {
 		t.Errorf("after a transaction that failed: %v, %v, %v", on, errTest, err)
 	}
-	if err := b.And(t.Context(), elsewhere.Bitmap("b")); !errors.Is(err, sievekv.ErrOtherStore) {
+	if err := b.And(t.Context(), elsewhere.Bitmap("b")); !errors.Is(err, sievekv.ErrOtherStore) || !strings.Contains(err.Error(), "of a store in memory, ") || !strings.Contains(err.Error(), "of another store in memory") {
 		t.Errorf("And = %v", err)
 	}
 	if err := b.And(t.Context(), nil); err == nil {

@@ -171,6 +171,7 @@ var (
 	ErrLocked             = kv.ErrLocked             // the store is open already, in this process or another
 	ErrNoSpace            = kv.ErrNoSpace            // the disk is almost full; lookups go on
 	ErrFailed             = kv.ErrFailed             // the disk failed: close the store and open it again
+	ErrUnfinishedBackup   = kv.ErrUnfinishedBackup   // the backup was not made; there is nothing under its name
 	ErrBusy               = kv.ErrBusy               // the write has waited too long for an open transaction that does nothing
 	ErrNested             = kv.ErrNested             // the write is inside a transaction, but not part of it
 	ErrClosed             = kv.ErrClosed             // the store is closed

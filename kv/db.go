@@ -212,6 +212,20 @@ func (e readOnlyError) Is(target error) bool { return target == ErrReadOnly }
 // Dir returns the directory the store was opened with.
 func (db *DB) Dir() string { return db.dir }
 
+// StoreNames returns what messages call two different stores.
+func StoreNames(one, other *DB) (string, string) {
+	name := func(db *DB, article string) string {
+		if db.opts.InMemory {
+			return article + " store in memory"
+		}
+		return "the store in " + db.dir
+	}
+	if one.opts.InMemory {
+		return name(one, "a"), name(other, "another")
+	}
+	return name(one, "a"), name(other, "a")
+}
+
 // Logger returns the logger the store was opened with, for services.
 func (db *DB) Logger() *slog.Logger { return db.opts.Logger }
 

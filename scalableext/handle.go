@@ -49,8 +49,8 @@ func (h *Handle[F]) In(s kv.Scope, none *F) *Handle[F] {
 	case tx == nil:
 		bound.refused = fmt.Errorf("scalableext: In: key %q: the transaction is nil", h.Key)
 	case tx.DB() != h.DB:
-		bound.refused = fmt.Errorf("%w: In: the handle on key %q is of the store in %s, the transaction of that in %s",
-			kv.ErrOtherStore, h.Key, h.DB.Dir(), tx.DB().Dir())
+		own, other := kv.StoreNames(h.DB, tx.DB())
+		bound.refused = fmt.Errorf("%w: In: the handle on key %q is of %s, the transaction of %s", kv.ErrOtherStore, h.Key, own, other)
 	}
 	return bound
 }

@@ -23,8 +23,8 @@ import (
 // If not, the union has no log. Layers that are united must have equal sizes, and no layer of the union may have a higher
 // rate than it was made for; otherwise the error is ErrRate, because no error rate would be left for further layers. That
 // rate is computed twice: from the number of bits that are set, as Info does, and from where they are. Filters that
-// together have as many items as one was made for are at the rate, give or take what chance does: 30 % for 100 items
-// at 0.01, 3 % for 10,000. So the union of small ones may be refused. A union that equals one of the filters is always
+// together have as many items as one was made for are at the rate, give or take what chance does: a fifth (the standard deviation) for
+// 100 items at 0.01, a fiftieth for 10,000. So the union of small ones may be refused. A union that equals one of the filters is always
 // allowed.
 //
 // The number of items afterwards is an estimate from the bits, except in layers that equal that layer of one filter.

@@ -295,7 +295,7 @@ func TestMerge_changesNothing(t *testing.T) {
 
 // Filters that together hold three quarters of the items each was made for can be merged, whatever chance does. For 10,000
 // items so can those that hold nineteen of twenty, and a union with a twentieth more than the capacity is refused: a rate
-// of 0.01 is then 1.3 times what the layer has room for, and chance makes 3 % of it.
+// of 0.01 is then 1.3 times what the layer has room for, and the standard deviation is 2 % of it.
 func TestMerge_parts(t *testing.T) {
 	for _, capacity := range []int{tightest(t), 1000, 10_000} {
 		for _, config := range []bloomext.Config{

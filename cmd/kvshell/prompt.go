@@ -162,12 +162,14 @@ func (p *interactive) run(ctx context.Context) error {
 			continue
 		case errors.Is(err, io.EOF):
 			_, err = fmt.Fprintln(p.shell.stdout)
+			p.tellDropped()
 			return exit.WithCode(exit.Local, err)
 		case err != nil:
 			return err
 		}
 		p.tellHistory(p.editor.Keep(line))
 		if err := p.carryOut(ctx, line); errors.Is(err, errExit) {
+			p.tellDropped()
 			return nil
 		} else if err != nil {
 			p.shell.tell(err)
@@ -178,6 +180,13 @@ func (p *interactive) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+	}
+}
+
+// tellDropped tells that the commands after MULTI are forgotten, if there is no EXEC after it.
+func (p *interactive) tellDropped() {
+	if p.exec.InTransaction() {
+		fmt.Fprintln(p.shell.stderr, "the transaction is discarded: nothing after MULTI was run, as EXEC did not follow")
 	}
 }
 

@@ -262,6 +262,21 @@ func TestPrompt_cancelsLine(t *testing.T) {
 	p.ends(exit.OK)
 }
 
+// The end of the prompt discards a transaction, and says so.
+func TestPrompt_endsTransaction(t *testing.T) {
+	for _, end := range []string{ctrlD, "exit" + enter} {
+		p := at(t, nil)
+		p.sees("(scratch)> ")
+		p.types("MULTI" + enter)
+		p.sees("(scratch)(TX)> ")
+		p.types("SET k v" + enter)
+		p.sees("(scratch)(TX)> ")
+		p.types(end)
+		p.sees("the transaction is discarded: nothing after MULTI was run")
+		p.ends(exit.OK)
+	}
+}
+
 // Ctrl-C cancels what runs, and the prompt goes on. The input of dedup is a pipe that does not end by itself.
 func TestPrompt_cancelsCommand(t *testing.T) {
 	dir := t.TempDir()

@@ -52,9 +52,9 @@ read as UTF-8.
 
 With -o, the new lines are appended to OUT, each exactly once even if the run is killed or the power fails: run the same
 command again, and it goes on where it was. Until such a run is finished, dedup and load take no other input for KEY, and
-dedup no other OUT for KEY, and no other KEY for OUT; --restart forgets the unfinished run. FILE must not change meanwhile,
-and standard input must have the same bytes again. OUT must not change either: if what was written to it has changed, the
-run is refused; what somebody has appended to it is moved to OUT.cut. A run is also refused if KEY was deleted meanwhile or
+dedup no other OUT for KEY, and no other KEY for OUT; --restart forgets the unfinished run. FILE may get another name
+meanwhile, but must not change, and standard input must have the same bytes again. OUT must not change either: if what was
+written to it has changed, the run is refused; what somebody has appended to it is moved to OUT.cut. A run is also refused if KEY was deleted meanwhile or
 has expired: the key OUT` + dedup.ClaimSuffix + ` tells of the unfinished run, and is removed when a run is finished. If
 the last line of OUT has no line break, it gets one.
 

@@ -181,7 +181,7 @@ func (p *Pass) Run(ctx context.Context, db *kv.DB) error {
 
 // run does the whole run. When it returns, also with an error, what was written to OUT is on stable storage.
 func (p *Pass) run(ctx context.Context) error {
-	if err := p.begin(); err != nil {
+	if err := p.begin(ctx); err != nil {
 		return err
 	}
 	p.begun = true
@@ -243,7 +243,7 @@ func (p *Pass) parts(ctx context.Context, b *input.Batch) (err error) {
 }
 
 // begin decides whether this run is new or goes on with an unfinished one, and makes the filter if it is missing.
-func (p *Pass) begin() error {
+func (p *Pass) begin(ctx context.Context) error {
 	facts, err := p.filter.Facts()
 	exists := !errors.Is(err, kv.ErrNotFound)
 	p.capacity = max(p.flags.Room, p.flags.Capacity)
@@ -268,7 +268,7 @@ func (p *Pass) begin() error {
 	case r == nil:
 		return p.refuseClaimed(claimed)
 	}
-	return p.resume(r, claimed)
+	return p.resume(ctx, r, claimed)
 }
 
 // stored returns the record of an unfinished run of the filter, and the claim on OUT; each is nil if there is none.
@@ -395,12 +395,16 @@ func (p *Pass) stageFirst(w *kv.Writer) error {
 }
 
 // resume checks that this run may go on with the unfinished run of a record.
-func (p *Pass) resume(r *record, claimed *claim) error {
+func (p *Pass) resume(ctx context.Context, r *record, claimed *claim) error {
 	out := "standard output"
 	if p.out != nil {
 		out = p.out.path
 	}
-	if r.input != p.in.Name || r.out != out {
+	renamed, err := p.renamed(ctx, r)
+	if err != nil {
+		return err
+	}
+	if r.input != p.in.Name && !renamed || r.out != out {
 		return exit.Refusef("key %q has an unfinished run from %s to %s: finish it by the same command, or forget it by --restart; this run is from %s to %s",
 			p.key, r.input, r.out, p.in.Name, out)
 	}
@@ -413,6 +417,9 @@ func (p *Pass) resume(r *record, claimed *claim) error {
 	default:
 		p.number, p.started, p.claimed = r.run, claimed.OutLength, true
 	}
+	if renamed {
+		fmt.Fprintf(p.notes, "note: the unfinished run read %s; %s has what it read, and takes its place\n", r.input, p.in)
+	}
 	moved, err := p.out.goOn(r)
 	if err != nil {
 		return exit.WithCode(exit.Local, err)
@@ -422,6 +429,25 @@ func (p *Pass) resume(r *record, claimed *claim) error {
 	}
 	p.from, p.done = r, progress.Counts{Lines: r.lines, New: r.newLines}
 	return nil
+}
+
+// renamed reports whether the input is another file than that of the record, and has all that the unfinished run read:
+// logs are renamed by who rotates them. It opens the input for itself, because the run reads it once more.
+func (p *Pass) renamed(ctx context.Context, r *record) (same bool, err error) {
+	if r.input == p.in.Name || r.input == input.Stdin || p.in.Name == input.Stdin || r.end == 0 || p.in.Size < 0 {
+		return false, nil
+	}
+	in, err := input.Open(p.in.Name, nil, p.flags.batch)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = exit.JoinLocal(err, in.Close()) }()
+	if err := in.Look(ctx); err != nil {
+		return false, err
+	}
+	in.Start(r.part())
+	b, err := in.Next(ctx)
+	return err == nil && b.Digest != nil, err
 }
 
 // repeat writes the lines of the record's batch to OUT once more.

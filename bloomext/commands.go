@@ -201,6 +201,7 @@ func insert(c *module.Call) reply.Reply {
 // an error.
 func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
 	f := handleOf(c)
+	f.adding(len(items))
 	defer f.Added(len(items))
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)
 }

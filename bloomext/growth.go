@@ -260,12 +260,15 @@ func (s *stager) growFor(ahead uint64) error {
 	return s.relayer(p, keep, added...)
 }
 
-// widen makes room for items in a small layer that the writer has made itself: a larger layer takes its place, if the commit has
-// room for it. So what a transaction adds, or many commands in one commit, is in one small layer. The log must have all items that
-// were staged before.
+// widen makes room for items in a small layer that the writer has made itself, or that is the last that there may be: a larger
+// layer takes its place, if the commit has room for it. So what a transaction adds, or many commands in one commit, is in one small
+// layer, and lookups ask at most scalableext.MostAsked layers. The log must have all items that were staged before.
 func widen[T any](s *stager, items []T, sum func(hash.Function, T) uint64) error {
 	f := s.c
-	if f.chain.Log == nil || len(f.layers) == 1 || s.room(len(items)) == len(items) || !s.w.Made(f.newest.table) {
+	if f.chain.Log == nil || len(f.layers) == 1 || s.room(len(items)) == len(items) {
+		return nil
+	}
+	if !s.w.Made(f.newest.table) && len(f.layers) < scalableext.MostAsked {
 		return nil
 	}
 	absent, err := s.absent(scalableext.Sorted(items, f.hash, sum, f.block), 0)
@@ -275,13 +278,27 @@ func widen[T any](s *stager, items []T, sum func(hash.Function, T) uint64) error
 	return err
 }
 
-// replaceNewest stages a larger layer in place of the newest one, which the writer has made, with room for n items more. It does
-// nothing if that is too much for the commit or the filter: then the filter grows by another layer.
+// smallFrom returns a number of hashes of the log behind which those of the newest layer are.
+func (s *stager) smallFrom() uint64 {
+	f, log := s.c, s.c.chain.Log
+	if s.w.Made(f.newest.table) { // the writer has appended them
+		return log.Counter(scalableext.LogLengthCounter)
+	}
+	if oldest := &f.layers[len(f.layers)-1]; f.chain.Base == 0 {
+		return min(s.w.Counter(oldest.table, scalableext.FilledCounter), s.w.Counter(log, scalableext.LogLengthCounter))
+	}
+	return 0
+}
+
+// replaceNewest stages a larger layer in place of the newest one, with room for n items more. It does nothing if that is too much
+// for the commit or the filter: then the filter grows by another layer.
 func (s *stager) replaceNewest(n uint64) error {
 	f, log := s.c, s.c.chain.Log
-	// The writer has appended the items of its layer to the log, behind what the log had before. Some are in older layers, and some
-	// only seemed known in this one.
-	from := log.Counter(scalableext.LogLengthCounter)
+	if f.newest.table.Counter(itemsCounter)*callerBytes > uint64(max(0, s.w.Room())) {
+		return nil // the items alone are too many: they need not be read
+	}
+	// Some of these items are in older layers, and some only seemed known in the newest one.
+	from := s.smallFrom()
 	hashes, err := s.appendLog(nil, from, s.w.Counter(log, scalableext.LogLengthCounter)-from)
 	if err != nil {
 		return err
@@ -390,16 +407,15 @@ const (
 // services should have done by now. If the filter is growing, and the layer that takes adds is nearly full, or the log, Added does a
 // part of the filling, which is mostly all of it. If the log has nearly no room left because items came again, Added makes
 // the filter anew.
+//
+// Inside a transaction, Added does so after its commit.
 func (f *Filter) Added(n int) {
 	if f.h.Tx != nil {
+		h := f.h
+		h.Tx.AfterCommit(string(h.Key), n, func(n int) { New(h.DB, string(h.Key)).Added(max(2, n)) })
 		return
 	}
-	c := f.h.Current.Load()
-	if o := f.h.DB.Opened(f.h.Key); o != nil && n > 1 { // the commit may have made it grow
-		if now, ok := o.Body().(*filter); ok {
-			c = now
-		}
-	}
+	c := f.now(n > 1) // the commit may have made it grow
 	switch {
 	case c.chain == nil || c.chain.Log == nil:
 		return
@@ -421,10 +437,10 @@ func (f *Filter) Added(n int) {
 	if room > max(capacity/helpAt, uint64(n)) && !ending {
 		return
 	}
-	// Behind two small layers the next one would be as large as the filter. So the add waits for those who fill. If as many items again
-	// would make that layer, the add goes on until the filling has ended.
+	// Behind two small layers there must be no other. So the add waits for those who fill. If as many items again would need
+	// one, the add goes on until the filling has ended.
 	steps, wait := helpMost, ending
-	if c.covered() > scalableext.ManySmall {
+	if len(c.layers) >= scalableext.MostAsked {
 		wait = true
 		if room < uint64(n) {
 			steps = math.MaxInt
@@ -433,6 +449,41 @@ func (f *Filter) Added(n int) {
 	for range steps {
 		more, err := f.h.DB.CompactKey(f.h.Key, mostFilled*filledBytes, wait)
 		if !more || err != nil { // an error concerns what comes next, not the items that were added
+			return
+		}
+	}
+}
+
+// now returns the filter that is open under the key, or, unless it may have changed, the one that the handle has seen last.
+func (f *Filter) now(changed bool) *filter {
+	if changed {
+		if o := f.h.DB.Opened(f.h.Key); o != nil {
+			if c, ok := o.Body().(*filter); ok {
+				return c
+			}
+		}
+	}
+	return f.h.Current.Load()
+}
+
+// adding is to be called before a commit of n items. If the newest layer may have no room for them, it ends the filling that is
+// under way: the layer that is filled has room, or the next one is small again.
+func (f *Filter) adding(n int) {
+	if f.h.Tx != nil || n < few {
+		return
+	}
+	c := f.now(true)
+	if c.chain == nil || c.chain.Log == nil || c.chain.Filling == nil {
+		return
+	}
+	room := c.newest.capacity - min(c.newest.capacity, c.newest.table.Counter(itemsCounter))
+	if room >= uint64(n) {
+		return
+	}
+	for range helpMost + 2*c.chain.Log.Counter(scalableext.LogLengthCounter)/mostFilled {
+		// Not waiting: in the function of a transaction, by mistake, it would wait for itself.
+		more, err := f.h.DB.CompactKey(f.h.Key, mostFilled*filledBytes, false)
+		if !more || err != nil { // an error concerns what comes next, not these items
 			return
 		}
 	}

@@ -321,21 +321,27 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 			f.Added(n)
 		}
 	}()
-	return scalableext.ChangeMany(f.h, f.level, items, added, manyItems, func(w *kv.Writer, items []T, added []bool) (int, error) {
-		c, err := f.h.Staged(w)
-		if err != nil {
-			return 0, err
-		}
-		if c.flat {
-			return stageFitting(f.h, w, items, added, 1, sum)
-		}
-		size, err := f.BatchSize(w)
-		if err != nil {
-			return 0, err
-		}
-		size = min(max(size, 1), len(items))
-		return stageMany(f.h, w, items[:size], added[:size], sum)
+	return scalableext.EachBatch(items, added, manyItems, func(items []T, added []bool) (int, error) {
+		f.adding(len(items))
+		return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return addBatch(f, w, items, added, sum) })
 	})
+}
+
+// addBatch stages as many of the items, from the first on, as surely fit into the commit, at least one. It returns their number.
+func addBatch[T any](f *Filter, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
+	c, err := f.h.Staged(w)
+	if err != nil {
+		return 0, err
+	}
+	if c.flat {
+		return stageFitting(f.h, w, items, added, 1, sum)
+	}
+	size, err := f.BatchSize(w)
+	if err != nil {
+		return 0, err
+	}
+	size = min(max(size, 1), len(items))
+	return stageMany(f.h, w, items[:size], added[:size], sum)
 }
 
 // manyItems is the most items in one commit of AddMany: other writers of the filter wait for it. maxBatch is the most
@@ -421,6 +427,9 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 		known += logBytes
 	}
 	items = items[:min(max(least, size*blockBytes/(2*known)), len(items))]
+	if err := widen(&s, items, hash.Function.Sum); err != nil {
+		return 0, err
+	}
 	absent, err := s.absent(scalableext.Sorted(items, s.c.hash, hash.Function.Sum, s.c.block), 0)
 	if err != nil {
 		return 0, err

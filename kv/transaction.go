@@ -38,6 +38,8 @@ type Transaction struct {
 	over     bool      // its function has returned; guarded by mu
 	left     bool      // its writer has ended, but it still holds the gate; guarded by mu
 	stop     func() bool
+
+	after map[string]*afterCommit // what is called after the commit; guarded by mu until then
 }
 
 // Scope is what handles on filters can be bound to: a Transaction, or a type that has one.
@@ -268,7 +270,41 @@ func (tx *Transaction) Commit() error {
 	return tx.commit()
 }
 
+// AfterCommit has a function called after the commit, if that succeeds, in the goroutine that commits, with the sum of what n was
+// in all calls for the same key. It is called without locks, and may make commits of its own. Key names the function.
+func (tx *Transaction) AfterCommit(key string, n int, f func(n int)) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.ended != nil {
+		return
+	}
+	if tx.after == nil {
+		tx.after = make(map[string]*afterCommit)
+	}
+	a := tx.after[key]
+	if a == nil {
+		a = &afterCommit{f: f}
+		tx.after[key] = a
+	}
+	a.n += n
+}
+
+type afterCommit struct {
+	n int
+	f func(n int)
+}
+
 func (tx *Transaction) commit() error {
+	if err := tx.commitStaged(); err != nil {
+		return err
+	}
+	for _, a := range tx.after { // nothing adds to it any more
+		a.f(a.n)
+	}
+	return nil
+}
+
+func (tx *Transaction) commitStaged() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.ended != nil {

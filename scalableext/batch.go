@@ -164,6 +164,6 @@ func ChangeMany[F, T any](
 	stage func(w *kv.Writer, items []T, answers []bool) (int, error),
 ) (n int, err error) {
 	return EachBatch(items, answers, size, func(items []T, answers []bool) (int, error) {
-		return h.writeItems(level, func(w *kv.Writer) (int, error) { return stage(w, items, answers) })
+		return h.WriteItems(level, func(w *kv.Writer) (int, error) { return stage(w, items, answers) })
 	})
 }

@@ -129,9 +129,9 @@ func (h *Handle[F]) Read(look func(kv.Reader) error) error {
 	return h.DB.Read(look)
 }
 
-// writeItems is Write for a batch of items. stage returns how many items it staged. If an item has no room, those
+// WriteItems is Write for a batch of items. stage returns how many items it staged. If an item has no room, those
 // before it are committed and n is their number. After another error n is 0.
-func (h *Handle[F]) writeItems(level kv.Durability, stage func(*kv.Writer) (int, error)) (n int, err error) {
+func (h *Handle[F]) WriteItems(level kv.Durability, stage func(*kv.Writer) (int, error)) (n int, err error) {
 	var full error
 	err = h.Write(level, func(w *kv.Writer) (err error) {
 		if n, err = stage(w); NoRoom(err) {

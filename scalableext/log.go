@@ -39,10 +39,11 @@ import (
 // in the layers that are looked at. After a crash Type.Compact puts in the rest, or the whole log if not all blocks were
 // stored: those that were have items of the log alone.
 //
-// If the small layer is full before, there is another, and then larger ones. If the commit, or the transaction, has made the small
-// layer itself, a larger one with its items takes its place, if the commit has room for that. An add that
-// leaves the small layer nearly full, or without room for as many items again, does a part of the filling itself, and all of it if the
-// next small layer would be as large as the filter. The second small layer takes no more than the layer that is filled has room
+// If the small layer is full before, there is another. If that one is full, or the commit or the transaction has made the small
+// layer itself, a larger one with its items takes its place, if the commit has room for that: so there are at most MostAsked
+// layers that lookups ask. An add that leaves the small layer nearly full, or without room for as many items again, does a part of
+// the filling itself, and all of it if there are MostAsked layers. So does a transaction, after its commit. A batch that finds no
+// room in the newest layer ends the filling first. The second small layer takes no more than the layer that is filled has room
 // for. If a batch needs more, or that layer becomes full, it is dropped, and filling begins again with a larger one.
 //
 // Adds end a filling a little before the log would become longer than allowed. The commit that would make it longer drops the
@@ -85,6 +86,9 @@ const (
 	// Up to fewLayers layers a filter whose log has ended grows by one for a sixth of its items: with a quarter, a filter at 1 %
 	// could take 15 bits for an item, not 14.
 	fewLayers = 2
+
+	// MostAsked is the most layers that lookups ask as long as there is a log: a large one and two small ones.
+	MostAsked = 3
 
 	// ManySmall is the number of layers that a log covers from which on the next small layer has room for as many items as
 	// there are: what is to be filled is not filled in time.

@@ -82,7 +82,7 @@ func (r *Reader) Filter() (*Filter, error) {
 	}
 	f.expect(fieldEnd)
 	if f.err != nil {
-		return nil, fmt.Errorf("the filter %q: %w", r.key.Name, f.err)
+		return nil, r.explain(fmt.Errorf("the filter %q: %w", r.key.Name, f.err))
 	}
 	return f.filter, nil
 }

@@ -15,9 +15,13 @@
 //
 // # Where the format is described
 //
-// The opcodes, types and lengths are those of src/rdb.h in Redis 7.4 and in Valkey. What a value has is in the function
+// The opcodes, types and lengths are those of src/rdb.h in Redis and in Valkey. What a value has is in the function
 // rdbLoadObject of src/rdb.c there. What a filter has is in the functions BFRdbSave and CFRdbSave of RedisBloom's
 // src/rebloom.c.
+//
+// Up to version 11 the two have one format. From then on Redis counts on from 12, and Valkey from 80, and they give some
+// numbers of types and opcodes two meanings. A file of a newer version than is known here is read as long as it has
+// nothing else than what is known: types are added, and those that exist have kept their form since version 9.
 package rdb
 
 import (
@@ -47,17 +51,26 @@ const (
 	magic       = "REDIS"
 	magicValkey = "VALKEY"
 	minVersion  = 1
-	MaxVersion  = 12 // of Redis 7.4 to 8.2
+	maxRedis    = 15 // the newest that is known: that of Redis 8.10
+	firstValkey = 80
+	maxValkey   = 80 // of Valkey 9
 	firstSummed = 5  // files from this version on end in a checksum
 	sumLength   = 8
 	dumpFooter  = 2 + sumLength
 )
+
+// maxTemplates is how many templates of hashes are kept in memory.
+const maxTemplates = 1 << 20
 
 // MaxString is the length of the longest string that String and Next return. A Redis has no longer ones.
 const MaxString = 512 << 20
 
 // The opcodes of parts that are no keys.
 const (
+	opTemplate       = 242 // of Redis: the names of fields that many hashes have
+	opCommand        = 242 // of Valkey: a write that came while the file was saved
+	opKeyMeta        = 243 // of Redis: what modules keep beside the next key
+	opSlotImport     = 243 // of Valkey
 	opSlotInfo       = 244
 	opFunction       = 245
 	opFunctionOld    = 246
@@ -88,6 +101,8 @@ type Reader struct {
 	key      Key
 	ended    bool // the checksum was read
 	unread   bool // nothing was read yet of the value of key
+
+	templates map[uint64]uint64 // of hashes, by number: how many fields
 }
 
 // Key is a key, and what is known of its value before that is read.
@@ -114,18 +129,33 @@ func NewReader(r io.Reader) (*Reader, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(head, []byte(magicValkey)) {
-		return nil, fmt.Errorf("%w: the file is of Valkey 9 or newer", ErrUnsupported)
+	digits, isValkey := bytes.CutPrefix(head, []byte(magicValkey))
+	isRedis := false
+	if !isValkey {
+		digits, isRedis = bytes.CutPrefix(head, []byte(magic))
 	}
-	version, err := strconv.ParseUint(string(head[len(magic):]), 10, 16)
-	if !bytes.HasPrefix(head, []byte(magic)) || err != nil || version < minVersion {
+	version, err := strconv.ParseUint(string(digits), 10, 16)
+	if !isRedis && !isValkey || err != nil || version < minVersion || isValkey != (version >= firstValkey) {
 		return nil, damaged("no RDB file begins with %q", head)
-	}
-	if version > MaxVersion {
-		return nil, fmt.Errorf("%w: the file is of version %d, the newest known is %d", ErrUnsupported, version, MaxVersion)
 	}
 	f.version = int(version)
 	return f, nil
+}
+
+// isValkey reports whether types and opcodes are those of Valkey where these differ.
+func (r *Reader) isValkey() bool { return r.version >= firstValkey }
+
+// isNewer reports whether the version is newer than those that are known.
+func (r *Reader) isNewer() bool {
+	return r.version > maxValkey || r.version > maxRedis && !r.isValkey()
+}
+
+// explain adds to an error of a file, or a dump, that the version may be why.
+func (r *Reader) explain(err error) error {
+	if !r.isNewer() || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) || errors.Is(err, errChecksum) {
+		return err
+	}
+	return fmt.Errorf("%w (it is of RDB version %d, which may be why: known are 1 to %d, and %d to %d)", err, r.version, maxRedis, firstValkey, maxValkey)
 }
 
 func newReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 1<<16)} }
@@ -142,14 +172,16 @@ func OpenDump(dump []byte) (*Reader, Key, error) {
 	body, footer = body[:len(body)-2], body[len(body)-2:]
 	f := newReader(bytes.NewReader(body))
 	f.version = int(binary.LittleEndian.Uint16(footer))
-	if f.version > MaxVersion {
-		return nil, Key{}, fmt.Errorf("%w: the dump is of version %d, the newest known is %d", ErrUnsupported, f.version, MaxVersion)
-	}
 	kind, err := f.byte()
+	for err == nil && kind == opKeyMeta && !f.isValkey() {
+		if err = f.part(kind); err == nil {
+			kind, err = f.byte()
+		}
+	}
 	if err == nil {
 		err = f.begin(Key{kind: kind})
 	}
-	return f, f.key, err
+	return f, f.key, f.explain(err)
 }
 
 // Version returns the version of the file.
@@ -165,7 +197,7 @@ func (r *Reader) Next() (Key, error) {
 	if errors.Is(err, ErrUnsupported) && !r.ended {
 		err = r.verify(err)
 	}
-	return key, err
+	return key, r.explain(err)
 }
 
 func (r *Reader) next() (Key, error) {
@@ -185,7 +217,7 @@ func (r *Reader) next() (Key, error) {
 			key.Expires = true
 			key.ExpireAt, err = r.expiry(op)
 		default:
-			if op < opSlotInfo {
+			if op < opTemplate {
 				if key.Name, err = r.string(); err != nil {
 					return Key{}, err
 				}
@@ -209,7 +241,7 @@ func (r *Reader) begin(key Key) (err error) {
 			return err
 		}
 		key.Type, key.version = moduleType(id)
-	} else if key.Type, err = typeName(key.kind); err != nil {
+	} else if key.Type, err = r.typeName(key.kind); err != nil {
 		return err
 	}
 	r.key, r.unread = key, true
@@ -250,6 +282,16 @@ func (r *Reader) part(op byte) (err error) {
 		return r.lengths(2)
 	case opSlotInfo:
 		return r.lengths(3)
+	case opTemplate:
+		if r.isValkey() {
+			return fmt.Errorf("%w: the file has writes that the server got while it was saved, which are not read: let the server SAVE", ErrUnsupported)
+		}
+		return r.template()
+	case opKeyMeta:
+		if r.isValkey() {
+			return first(r.strings(1), func() error { return r.repeated(func() error { return r.lengths(2) }) })
+		}
+		return r.repeated(func() error { return first(r.skip(4), r.fields) })
 	case opAux:
 		return r.aux()
 	case opFunction:
@@ -263,6 +305,25 @@ func (r *Reader) part(op byte) (err error) {
 		return fmt.Errorf("%w: the file has functions as a release candidate of Redis 7.0 wrote them", ErrUnsupported)
 	}
 	panic("part: no opcode")
+}
+
+// template reads the number of a template of hashes, and passes over the names of its fields.
+func (r *Reader) template() error {
+	id, err := r.length()
+	if err != nil {
+		return err
+	}
+	fields, err := r.length()
+	if err != nil {
+		return err
+	}
+	if r.templates == nil {
+		r.templates = make(map[uint64]uint64)
+	}
+	if r.templates[id] = fields; len(r.templates) > maxTemplates {
+		return fmt.Errorf("%w: the file has more than %d templates of hashes", ErrUnsupported, maxTemplates)
+	}
+	return r.strings(fields)
 }
 
 // aux reads a name and a value that a server has written about the file.
@@ -337,7 +398,8 @@ func (r *Reader) verify(unsupported error) error {
 // String returns the value of a key of the type string.
 func (r *Reader) String() ([]byte, error) {
 	r.unread = false
-	return r.string()
+	value, err := r.string()
+	return value, r.explain(err)
 }
 
 // The functions below read bytes, and return ErrDamaged where the file ends.

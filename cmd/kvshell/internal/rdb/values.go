@@ -29,6 +29,13 @@ const (
 	typeHashPackedOld = 23
 	typeHashFields    = 24 // hashes whose fields expire
 	typeHashPacked    = 25
+	typeStream4       = 26
+	typeStream5       = 27
+	typeArray         = 28
+	typeHashTemplate  = 30 // hashes of a template, in one string
+	typeHashTemplate2 = 32 // and each value by itself
+
+	typeHashValkey = 22 // of Valkey: hashes whose fields expire
 )
 
 // typeNames are the words that TYPE answers.
@@ -39,11 +46,12 @@ var typeNames = map[byte]string{
 	typeSortedSet: "zset", typeSortedSet2: "zset", typeZsetZiplist: "zset", typeZsetListpack: "zset",
 	typeHash: "hash", typeHashZipmap: "hash", typeHashZiplist: "hash", typeHashListpack: "hash",
 	typeHashFieldsOld: "hash", typeHashPackedOld: "hash", typeHashFields: "hash", typeHashPacked: "hash",
-	typeStream: "stream", typeStream2: "stream", typeStream3: "stream",
+	typeStream: "stream", typeStream2: "stream", typeStream3: "stream", typeStream4: "stream", typeStream5: "stream",
+	typeArray: "array", typeHashTemplate: "hash", typeHashTemplate2: "hash",
 }
 
-func typeName(kind byte) (string, error) {
-	if name, ok := typeNames[kind]; ok {
+func (r *Reader) typeName(kind byte) (string, error) {
+	if name, ok := typeNames[kind]; ok && (!r.isValkey() || kind <= typeHashValkey) {
 		return name, nil
 	}
 	return "", fmt.Errorf("%w: a value has the type %d, which is not known", ErrUnsupported, kind)
@@ -68,11 +76,18 @@ func (r *Reader) pass() error {
 		return r.repeated(func() error { return first(r.lengths(1), r.skipString) })
 	case typeModule2:
 		return r.fields()
-	case typeStream, typeStream2, typeStream3:
+	case typeStream, typeStream2, typeStream3, typeStream4, typeStream5:
 		return r.stream(kind)
+	case typeArray:
+		return r.array()
+	case typeHashTemplate2:
+		return r.ofTemplate()
 	case typeHashFields:
 		return first(r.skip(8), r.fieldsThatExpire)
 	case typeHashFieldsOld:
+		if r.isValkey() {
+			return r.repeated(func() error { return first(r.strings(2), func() error { return r.skip(8) }) })
+		}
 		return r.fieldsThatExpire()
 	case typeHashPacked:
 		return first(r.skip(8), r.skipString)
@@ -111,26 +126,113 @@ func (r *Reader) fieldsThatExpire() error {
 	return r.repeated(func() error { return first(r.lengths(1), func() error { return r.strings(2) }) })
 }
 
-// stream passes over a stream: nodes, numbers, and groups with their pending entries and consumers.
+// ofTemplate passes over a hash of a template: the number of the template, and a value for each of its fields.
+func (r *Reader) ofTemplate() error {
+	id, err := r.length()
+	if err != nil {
+		return err
+	}
+	fields, ok := r.templates[id]
+	if !ok {
+		return damaged("a hash has the template %d, which the file does not have", id)
+	}
+	return r.strings(fields)
+}
+
+// The elements of arrays.
+const (
+	elementString = 0
+	elementInt    = 1
+	elementFloat  = 2
+	elementShort  = 3
+)
+
+// array passes over an array: the number of its elements, whether it has a place where the next one goes, and that place;
+// and for each element its place and its value.
+func (r *Reader) array() error {
+	n, err := r.length()
+	if err != nil {
+		return err
+	}
+	if next, err := r.length(); err != nil {
+		return err
+	} else if next > 1 {
+		return damaged("an array has the flag %d", next)
+	} else if err := r.lengths(next); err != nil {
+		return err
+	}
+	for i := uint64(0); i < n && err == nil; i++ {
+		err = first(r.lengths(1), r.element)
+	}
+	return err
+}
+
+func (r *Reader) element() error {
+	kind, err := r.length()
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case elementString, elementShort:
+		return r.skipString()
+	case elementInt, elementFloat:
+		return r.skip(8)
+	}
+	return damaged("an array has an element of the unknown kind %d", kind)
+}
+
+// stream passes over a stream: nodes, numbers, and groups with their pending entries and consumers. From the fourth form on
+// the messages follow that producers have numbered; in the fifth, groups have entries of no consumer.
 func (r *Reader) stream(kind byte) error {
-	numbers, ofGroup, timesOfConsumer := uint64(3), uint64(2), uint64(8)
+	s := streamForm{r: r, numbers: 3, ofGroup: 2, timesOfConsumer: 8}
 	if kind >= typeStream2 {
-		numbers, ofGroup = 8, 3
+		s.numbers, s.ofGroup = 8, 3
 	}
 	if kind >= typeStream3 {
-		timesOfConsumer = 16
+		s.timesOfConsumer = 16
 	}
-	pending := func() error { return first(r.skip(16+8), func() error { return r.lengths(1) }) }
-	consumer := func() error {
-		err := first(r.strings(1), func() error { return r.skip(timesOfConsumer) })
-		return first(err, func() error { return r.repeated(func() error { return r.skip(16) }) })
-	}
-	group := func() error {
-		err := first(r.strings(1), func() error { return r.lengths(ofGroup) })
-		err = first(err, func() error { return r.repeated(pending) })
-		return first(err, func() error { return r.repeated(consumer) })
-	}
+	s.given = kind >= typeStream5
 	err := r.repeated(func() error { return r.strings(2) })
-	err = first(err, func() error { return r.lengths(numbers) })
-	return first(err, func() error { return r.repeated(group) })
+	err = first(err, func() error { return r.lengths(s.numbers) })
+	err = first(err, func() error { return r.repeated(s.group) })
+	if kind >= typeStream4 {
+		err = first(err, s.producers)
+	}
+	return err
+}
+
+// streamForm is what differs between the forms of streams.
+type streamForm struct {
+	r                                 *Reader
+	numbers, ofGroup, timesOfConsumer uint64
+	given                             bool // entries that a consumer has given back follow
+}
+
+func (s *streamForm) group() error {
+	r := s.r
+	id := func() error { return r.skip(16) }
+	err := first(r.strings(1), func() error { return r.lengths(s.ofGroup) })
+	err = first(err, func() error {
+		return r.repeated(func() error { return first(r.skip(16+8), func() error { return r.lengths(1) }) })
+	})
+	err = first(err, func() error {
+		return r.repeated(func() error {
+			err := first(r.strings(1), func() error { return r.skip(s.timesOfConsumer) })
+			return first(err, func() error { return r.repeated(id) })
+		})
+	})
+	if s.given {
+		err = first(err, func() error { return r.repeated(id) })
+	}
+	return err
+}
+
+// producers passes over two limits, the messages that each producer has numbered, and two counters.
+func (s *streamForm) producers() error {
+	r := s.r
+	message := func() error { return first(r.strings(1), func() error { return r.lengths(2) }) }
+	err := first(r.lengths(2), func() error {
+		return r.repeated(func() error { return first(r.strings(1), func() error { return r.repeated(message) }) })
+	})
+	return first(err, func() error { return r.lengths(2) })
 }

@@ -15,8 +15,11 @@ type File struct {
 	bytes   []byte
 }
 
-// New begins a file of a version.
+// New begins a file of a version: from 80 on it is of Valkey.
 func New(version int) *File {
+	if version >= 80 {
+		return &File{version, fmt.Appendf(nil, "VALKEY%03d", version)}
+	}
 	return &File{version, fmt.Appendf(nil, "REDIS%04d", version)}
 }
 

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
@@ -39,8 +41,9 @@ const (
 	//	size  field
 	//	8     m, bits of the filter
 	//	8     k, bits of an item
-	//	8     m again, as the length of the bit set
-	//	rest  words, of 8 bytes; bits behind the end are 0
+	//	8     n, the length of the bit set, mostly m. From and FromWithM make filters whose bit set has more bits, which are
+	//	      never looked at, or fewer, when those that are missing are 0
+	//	rest  words, of 8 bytes, for n bits; bits behind the end are 0
 	//
 	// It is that of a program that has not called LittleEndian of package bitset. An item here is the bytes that it was
 	// there.
@@ -144,29 +147,43 @@ func (how ForeignFile) Check(in io.ReadSeeker) error {
 // foreignFile is a file whose beginning was read.
 type foreignFile struct {
 	flatParams
-	in    io.ReadSeeker
-	start int64 // where the file begins
-	size  int64 // bytes of the file
-	head  int64 // bytes before the array
+	in     io.ReadSeeker
+	start  int64  // where the file begins
+	size   int64  // bytes of the file
+	head   int64  // bytes before the array
+	stored uint64 // bits of the array
 }
 
-// openForeignFile reads the beginning of a file, and checks its length.
+// openForeignFile reads the beginning of a file, and checks its length. If the file is something else that is known, the
+// error says so.
 func openForeignFile(in io.ReadSeeker, how ForeignFile) (f *foreignFile, err error) {
 	if err := how.valid(); err != nil {
 		return nil, err
 	}
-	f = &foreignFile{in: in}
-	var decode func(head []byte) (flatParams, error)
+	start, err := in.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, err
+	}
+	f, err = readForeignFile(in, start, how)
+	if errors.Is(err, ErrDamaged) {
+		return nil, namedForeign(in, start, how.Format, err)
+	}
+	return f, err
+}
+
+// readForeignFile is openForeignFile for a file that begins at start.
+func readForeignFile(in io.ReadSeeker, start int64, how ForeignFile) (f *foreignFile, err error) {
+	f = &foreignFile{in: in, start: start}
+	var decode func(head []byte) (p flatParams, stored uint64, err error)
 	switch how.Format {
 	case Guava:
 		f.head, decode = 6, decodeGuava
 	case BitsAndBlooms:
 		f.head, decode = 24, decodeBitsAndBlooms
 	case Redisson:
-		decode = func([]byte) (flatParams, error) { return newForeign(schemeRedisson, how.Bits, uint64(how.Hashes)), nil }
-	}
-	if f.start, err = in.Seek(0, io.SeekCurrent); err != nil {
-		return nil, err
+		decode = func([]byte) (flatParams, uint64, error) {
+			return newForeign(schemeRedisson, how.Bits, uint64(how.Hashes)), how.Bits, nil
+		}
 	}
 	end, err := in.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -180,42 +197,43 @@ func openForeignFile(in io.ReadSeeker, how ForeignFile) (f *foreignFile, err err
 	if err := readPart(in, 0, head); err != nil {
 		return nil, err
 	}
-	if f.flatParams, err = decode(head); err != nil {
+	if f.flatParams, f.stored, err = decode(head); err != nil {
 		return nil, err
 	}
 	switch want := f.head + int64(f.bytes()); {
 	case f.size < want && f.scheme != schemeRedisson:
-		return nil, damaged(f.size, "the file ends here, want %d bytes for %d bits", want, f.bits)
+		return nil, damaged(f.size, "the file ends here, want %d bytes for %d bits", want, f.stored)
 	case f.size > want:
-		return nil, damaged(want, "%d bytes follow the last of %d bits", f.size-want, f.bits)
+		return nil, damaged(want, "%d bytes follow the last of %d bits", f.size-want, f.stored)
 	}
 	return f, nil
 }
 
-func decodeGuava(head []byte) (flatParams, error) {
+func decodeGuava(head []byte) (p flatParams, stored uint64, err error) {
 	words := int32(binary.BigEndian.Uint32(head[2:]))
 	switch {
 	case head[0] > 1:
-		return flatParams{}, damaged(0, "the strategy is %d, want 0 or 1", head[0])
+		return p, 0, damaged(0, "the strategy is %d, want 0 or 1", head[0])
 	case head[1] == 0:
-		return flatParams{}, damaged(1, "the number of hash functions is 0, want 1 to 255")
+		return p, 0, damaged(1, "the number of hash functions is 0, want 1 to 255")
 	case words <= 0:
-		return flatParams{}, damaged(2, "the number of longs is %d, want at least 1", words)
+		return p, 0, damaged(2, "the number of longs is %d, want at least 1", words)
 	}
-	return newForeign(schemeGuava32+scheme(head[0]), 64*uint64(words), uint64(head[1])), nil
+	stored = 64 * uint64(words)
+	return newForeign(schemeGuava32+scheme(head[0]), stored, uint64(head[1])), stored, nil
 }
 
-func decodeBitsAndBlooms(head []byte) (flatParams, error) {
+func decodeBitsAndBlooms(head []byte) (p flatParams, stored uint64, err error) {
 	m, k, length := binary.BigEndian.Uint64(head), binary.BigEndian.Uint64(head[8:]), binary.BigEndian.Uint64(head[16:])
 	switch {
 	case m < 1 || m > maxForeignBits:
-		return flatParams{}, damaged(0, "the number of bits is %d, want 1 to %d", m, uint64(maxForeignBits))
+		return p, 0, damaged(0, "the number of bits is %d, want 1 to %d", m, uint64(maxForeignBits))
 	case k < 1 || k > maxFlatHashes:
-		return flatParams{}, damaged(8, "the number of hash functions is %d, want 1 to %d", k, maxFlatHashes)
-	case length != m:
-		return flatParams{}, damaged(16, "the bit set has %d bits, want %d as the filter", length, m)
+		return p, 0, damaged(8, "the number of hash functions is %d, want 1 to %d", k, maxFlatHashes)
+	case length > maxForeignBits:
+		return p, 0, damaged(16, "the bit set has %d bits, want at most %d", length, uint64(maxForeignBits))
 	}
-	return newForeign(schemeBitsAndBlooms, m, k), nil
+	return newForeign(schemeBitsAndBlooms, m, k), length, nil
 }
 
 // valid returns ErrConfig unless the values are in range.
@@ -242,7 +260,7 @@ func (f *foreignFile) bytes() uint64 {
 	if f.scheme == schemeRedisson {
 		return (f.bits + 7) / 8
 	}
-	return (f.bits + 63) / 64 * 8
+	return (f.stored + 63) / 64 * 8
 }
 
 // readPart reads the bytes of a file that begin at a place.
@@ -269,7 +287,7 @@ func (f *foreignFile) copyTo(w *kv.Writer, b *kv.Builder) error {
 	bytes := make([]byte, 8*len(words))
 	var ones uint64
 	for blk, at := uint64(0), f.head; blk < l.table.Spec().Blocks; blk++ {
-		n := min(f.size-at, int64(len(bytes)))
+		n := min(f.size-at, int64(len(bytes))) // 0 if the array ends before the filter
 		if err := readPart(in, at, bytes[:n]); err != nil {
 			return err
 		}
@@ -279,6 +297,9 @@ func (f *foreignFile) copyTo(w *kv.Writer, b *kv.Builder) error {
 			if f.scheme == schemeRedisson {
 				words[i] = bits.Reverse64(words[i])
 			}
+		}
+		if f.stored > f.bits {
+			clearBits(words, f.bits-min(f.bits, 64*uint64(len(words))*blk))
 		}
 		if at += n; l.checkEnd(blk, words) != nil {
 			return damaged(at-1, "bits behind the end of %d are set", f.bits)
@@ -292,4 +313,55 @@ func (f *foreignFile) copyTo(w *kv.Writer, b *kv.Builder) error {
 	w.SetCounter(l.table, onesCounter, ones)
 	w.SetCounter(l.table, flagsCounter, flagEstimated)
 	return nil
+}
+
+// clearBits clears the bits from a place on.
+func clearBits(words []uint64, from uint64) {
+	if from >= 64*uint64(len(words)) {
+		return
+	}
+	words[from/64] &= 1<<(from%64) - 1
+	clear(words[from/64+1:])
+}
+
+// otherFiles are what people take for a file of a library, and how it begins.
+var otherFiles = []struct{ begin, name, instead string }{
+	{"\x1f\x8b", "compressed by gzip", "give what gzip -dc makes of it"},
+	{"\x28\xb5\x2f\xfd", "compressed by zstd", "give what zstd -dc makes of it"},
+	{"\xac\xed\x00\x05", "a serialized Java object", "in Java, read it and give what writeTo writes"},
+	{"{", "JSON", "read it with its library and give what WriteTo writes"},
+	{"\x89SVKF", "a file of export", "import it without a format of another library"},
+}
+
+// namedForeign returns the error about a file that is not in its format: what it is, if that is known, and otherwise err.
+func namedForeign(in io.ReadSeeker, start int64, format ForeignFormat, err error) error {
+	first := make([]byte, 16)
+	if _, err := in.Seek(start, io.SeekStart); err != nil {
+		return err
+	}
+	n, failed := io.ReadFull(in, first)
+	if failed != nil && failed != io.EOF && failed != io.ErrUnexpectedEOF {
+		return failed
+	}
+	for _, other := range otherFiles {
+		if strings.HasPrefix(string(first[:n]), other.begin) {
+			return damaged(0, "it is %s, and no file of %v: %s", other.name, format, other.instead)
+		}
+	}
+	if isGob(first[:n]) {
+		return damaged(0, "it is a gob, and no file of %v: decode it in Go, and give what WriteTo writes", format)
+	}
+	return err
+}
+
+// isGob reports whether a file begins as a stream of encoding/gob does: with the length of a message, and the number of a
+// type that the message defines, which is negative and at most -64.
+func isGob(first []byte) bool {
+	switch {
+	case len(first) < 4 || first[0] < 4 || first[0] > 0x7f:
+		return false
+	case first[1] == 0x7f: // -64
+		return true
+	}
+	return first[1] == 0xff && first[2] >= 0x81 && first[2]&1 == 1
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/gob"
 	"errors"
 	"flag"
 	"fmt"
@@ -294,6 +295,65 @@ func TestImportForeign_golden(t *testing.T) {
 }
 
 // A file that is not what it should be is refused with the place, whether the key exists or not, and nothing changes.
+// inGob is encoded as a filter of bits-and-blooms is.
+type inGob []byte
+
+func (b inGob) GobEncode() ([]byte, error) { return b, nil }
+
+// gobOf returns the gob of a filter with this file.
+func gobOf(file []byte) []byte {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(inGob(file)); err != nil {
+		panic(err) // a buffer takes all
+	}
+	return b.Bytes()
+}
+
+// A filter of bits-and-blooms that was made of words by FromWithM may have more bits in its file than it looks at, or fewer.
+func TestImportForeign_fromWithM(t *testing.T) {
+	for _, m := range []uint64{1, 64, 650, 65_537} {
+		f := newForeign(foreignKinds[2], m, 3)
+		for i := range 40 {
+			f.add(item(i))
+		}
+		file := f.file(f)
+		for name, tt := range map[string]struct {
+			length uint64
+			words  []byte
+		}{
+			"as many words":  {(m + 63) / 64 * 64, nil},
+			"more words":     {(m+63)/64*64 + 640, bytes.Repeat([]byte{0xff}, 80)},
+			"a block more":   {(m+63)/64*64 + 80_000, bytes.Repeat([]byte{0xa5}, 10_000)},
+			"bits behind it": {(m+63)/64*64 + 64, bytes.Repeat([]byte{1}, 8)},
+		} {
+			more := append(bytes.Clone(file), tt.words...)
+			binary.BigEndian.PutUint64(more[16:], tt.length)
+			if m%64 != 0 { // in the last word the filter does not look at the highest bits
+				more[24+(m/64)*8] |= 0x80
+			}
+			w := newWorld(t, kv.Options{})
+			how := bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}
+			if err := bloomext.New(w.DB, "f").ImportForeign(t.Context(), bytes.NewReader(more), how); err != nil {
+				t.Fatalf("%d bits, %s: %v", m, name, err)
+			}
+			compareForeign(t, w, f, 40)
+		}
+		last := uint64(0) // the words end after the last bit that is set
+		for i := range m {
+			if f.set[i] {
+				last = i
+			}
+		}
+		fewer := bytes.Clone(file[:24+(last/64+1)*8])
+		binary.BigEndian.PutUint64(fewer[16:], last+1)
+		w := newWorld(t, kv.Options{})
+		if err := bloomext.New(w.DB, "f").ImportForeign(t.Context(), bytes.NewReader(fewer), f.how()); err != nil {
+			t.Fatalf("%d bits, fewer words: %v", m, err)
+		}
+		compareForeign(t, w, f, 40)
+	}
+}
+
 func TestImportForeign_damaged(t *testing.T) {
 	file := func(kind int, m, k uint64) []byte {
 		f := newForeign(foreignKinds[kind], m, k)
@@ -332,7 +392,13 @@ func TestImportForeign_damaged(t *testing.T) {
 		"bnb: very many bits":   {with(bnb, 0, 0xff), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 0: the number of bits is "},
 		"bnb: no hashes":        {with(bnb, 15, 0), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 8: the number of hash functions is 0, want 1 to 1100"},
 		"bnb: very many hashes": {with(bnb, 14, 4, 77), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 8: the number of hash functions is 1101, want 1 to 1100"},
-		"bnb: another length":   {with(bnb, 23, 139), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 16: the bit set has 651 bits, want 650 as the filter"},
+		"bnb: very long":        {with(bnb, 16, 0xff), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 16: the bit set has 18374686479671624330 bits, want at most 70368744177664"},
+		"bnb: another length":   {with(bnb, 22, 3, 139), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 112: the file ends here, want 144 bytes for 907 bits"},
+		"bnb: gzip":             {[]byte("\x1f\x8b\x08 and more than a beginning"), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 0: it is compressed by gzip, and no file of bits-and-blooms: give what gzip -dc makes of it"},
+		"bnb: JSON":             {[]byte(`{"m":650,"k":3,"b":"AAAAAAAAAooAAAAAAAAAAA=="}`), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 0: it is JSON, and no file of bits-and-blooms: "},
+		"bnb: gob":              {gobOf(bnb), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 0: it is a gob, and no file of bits-and-blooms: "},
+		"guava: Java":           {[]byte("\xac\xed\x00\x05sr\x00&com.google.common.hash"), bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 0: it is a serialized Java object, and no file of guava: in Java, read it and give what writeTo writes"},
+		"guava: short JSON":     {[]byte(`{}`), bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 0: it is JSON"},
 		"bnb: behind the end":   {with(bnb, 104, 0, 0, 0, 0, 0, 0, 4), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 111: bits behind the end of 650 are set"},
 		"redisson: long":        {make([]byte, 83), redisson.how(), "at byte 82: 1 bytes follow the last of 650 bits"},
 		"redisson: behind the end": {append(redisson.file(redisson)[:81:81], 0xff), redisson.how(),

@@ -209,6 +209,9 @@ func (d *decoder) prefix() error {
 		return err
 	}
 	if k := min(n, len(magic)); string(b[:k]) != magic[:k] || n == 0 {
+		if n > 1 && b[0] == 0x1f && b[1] == 0x8b {
+			return damaged(0, "it is compressed by gzip: give what gzip -dc makes of it")
+		}
 		return damaged(0, "it does not begin as a file of a filter, bitmap or string does")
 	}
 	if d.at = int64(n); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/transfer"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
@@ -57,7 +59,7 @@ func (sh *shell) betweenServers(word, flag, short, long string) *cobra.Command {
 
 func registerCopy(cmd *cobra.Command, o *transfer.Options) {
 	cmd.Flags().Var(&o.OnConflict, "on-conflict", "what to do about a key that holds another value: fail, skip or replace")
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "list what would be copied, and copy nothing; the target is not looked at")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "list what would be copied, and copy nothing; the target is not looked at; a terminal gets the first 100 keys")
 }
 
 const pullHelp = `pull copies strings, Bloom filters and cuckoo filters from a running server, a Redis with RedisBloom or one of sievekv, to the
@@ -112,8 +114,9 @@ and counted.
   kvshell -d DIR import-rdb dump.rdb
   kvshell -d DIR import-rdb dump.rdb --dry-run
 
-All of FILE is checked first, also its checksum. It may be of RDB versions 1 to 12, which are those of Redis up to 8.2 and of
-Valkey up to 8. A key appears as a whole or not at all. Run an import that was interrupted again: it passes over what is
+All of FILE is checked first, also its checksum. FILE may be compressed by gzip or zstd: then a copy that is not is made in the
+directory for temporary files. RDB versions 1 to 15 are known, which are those of Redis up to 8.10 and of Valkey up to 8, and
+80, that of Valkey 9. A newer one is read unless it has what is not known. A key appears as a whole or not at all. Run an import that was interrupted again: it passes over what is
 equal already, but for the time to live, which becomes that of the file. --on-conflict skip changes nothing of a key that exists.
 `
 
@@ -130,13 +133,11 @@ func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options)
 		}
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}
-	file, err := seekable(in)
+	file, err := decompressed(in)
 	if err != nil {
 		return exit.WithCode(exit.Local, fmt.Errorf("%s: %w", name, err))
 	}
-	if file != in {
-		defer func() { err = exit.JoinLocal(err, errors.Join(file.Close(), os.Remove(file.Name()))) }()
-	}
+	defer func() { err = exit.JoinLocal(err, removeCopy(file, in)) }()
 	if err := transfer.Check(ctx, file); err != nil {
 		return err
 	}
@@ -161,11 +162,43 @@ func seekable(in *os.File) (_ *os.File, err error) {
 	case info.Mode().IsRegular():
 		return in, nil
 	}
+	return temporary(in)
+}
+
+// decompressed is seekable, and what gzip or zstd has compressed is decompressed.
+func decompressed(in *os.File) (*os.File, error) {
+	file, err := seekable(in)
+	if err != nil {
+		return nil, err
+	}
+	r, by, err := input.Decompress(io.NewSectionReader(file, 0, math.MaxInt64))
+	if err == nil && by == "" {
+		return file, nil
+	}
+	var whole *os.File
+	if err == nil {
+		if whole, err = temporary(r); err != nil {
+			err = fmt.Errorf("what %s has compressed: %w", by, err)
+		}
+	}
+	return whole, errors.Join(err, removeCopy(file, in))
+}
+
+// removeCopy removes a file that was copied from another, unless it is that one.
+func removeCopy(file, in *os.File) error {
+	if file == in {
+		return nil
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// temporary returns a copy in the directory for temporary files.
+func temporary(r io.Reader) (*os.File, error) {
 	file, err := os.CreateTemp("", "kvshell-import-")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(file, in); err != nil {
+	if _, err := io.Copy(file, r); err != nil {
 		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
 	}
 	return file, nil
@@ -178,6 +211,10 @@ func (sh *shell) copyKeys(ctx context.Context, other *client.Client, push bool, 
 		return err
 	}
 	if !push {
+		// A server that lets nobody in says so before a store is made.
+		if err := transfer.Knock(ctx, other); err != nil {
+			return err
+		}
 		return sh.copying(o, -1, func(to transfer.Doer, o transfer.Options) (transfer.Report, error) {
 			return transfer.Copy(ctx, other, to, o)
 		})
@@ -232,6 +269,9 @@ func (sh *shell) copying(o transfer.Options, size int64, copyAll func(transfer.D
 // reporting shows progress, and prints the report. Size is that of the file, -1 for none.
 func (sh *shell) reporting(o transfer.Options, size int64, copyAll func(transfer.Options) (transfer.Report, error)) error {
 	o.List = sh.stdout
+	if tty.IsTerminal(sh.stdout) {
+		o.ListMost = 100
+	}
 	o.Step = func(name string) { crashpoint.Reached(name) }
 	var bar *progress.Bar
 	if tty.IsTerminal(sh.stderr) && !o.DryRun {

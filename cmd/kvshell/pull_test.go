@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -387,5 +389,47 @@ func TestDocs_migrating(t *testing.T) {
 	}
 	if n != 13 {
 		t.Errorf("%d commands, want 13", n)
+	}
+}
+
+// A compressed file is decompressed on the way; one that is cut off is refused. No copy is left.
+func TestImportRDB_compressed(t *testing.T) {
+	dir, temporary := t.TempDir(), t.TempDir()
+	file, store := filepath.Join(dir, "dump.rdb.gz"), filepath.Join(dir, "store")
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(rdbtest.New(13).Set("k", "v").Bytes())
+	if err := errors.Join(err, z.Close(), os.WriteFile(file, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := runs(t, []string{"TMPDIR=" + temporary}, "-d", store, "import-rdb", file); code != exit.OK || !strings.Contains(out, "strings copied       1\n") {
+		t.Errorf("code %d, %s", code, out)
+	}
+	if err := os.WriteFile(file, b.Bytes()[:b.Len()-9], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := runs(t, []string{"TMPDIR=" + temporary}, "-d", store, "import-rdb", file); code != exit.Local || !strings.Contains(out, "what gzip has compressed: ") {
+		t.Errorf("cut off: code %d, %s", code, out)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A server that wants a password leaves no store behind.
+func TestPull_noStore(t *testing.T) {
+	s, err := servertest.Start("tcp", "127.0.0.1:0", "secret", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(t.TempDir(), "store")
+	if out, code := runs(t, nil, "-d", store, "pull", "--from", "redis://"+s.Addr()); code == exit.OK || !strings.Contains(out, "NOAUTH") {
+		t.Errorf("code %d, %s", code, out)
+	}
+	if _, err := os.Stat(store); !os.IsNotExist(err) {
+		t.Errorf("there is a store: %v", err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
 	}
 }

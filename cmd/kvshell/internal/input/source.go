@@ -44,7 +44,7 @@ func (in *Input) begin() error {
 
 // open finds out what the input is by its first bytes, and sets r to its text.
 func (in *Input) open() error {
-	r, by, err := in.decompress(bufio.NewReaderSize(counting{in}, bufferSize))
+	r, by, err := decompress(bufio.NewReaderSize(counting{in}, bufferSize), in.settle)
 	if err != nil {
 		return err
 	}
@@ -75,14 +75,24 @@ func compressionOf(r *bufio.Reader) (*compression, error) {
 	return nil, nil
 }
 
+// Decompress returns a reader of what a file is compressed from, and how it is compressed; of its bytes and "" if it is not
+// compressed in a way that is read.
+func Decompress(file io.Reader) (r io.Reader, by string, err error) {
+	r, c, err := decompress(bufio.NewReaderSize(file, bufferSize), func(err error) error { return err })
+	if c != nil {
+		by = c.name
+	}
+	return r, by, err
+}
+
 // decompress returns a reader of what raw is compressed from, and how it is compressed; of raw itself and nil if it is
-// not.
-func (in *Input) decompress(raw *bufio.Reader) (*bufio.Reader, *compression, error) {
+// not. Settle is as in gunzip.
+func decompress(raw *bufio.Reader, settle func(error) error) (*bufio.Reader, *compression, error) {
 	by, err := compressionOf(raw)
 	if err != nil || by == nil {
 		return raw, nil, err
 	}
-	var r io.Reader = &gunzip{in: raw, settle: in.settle}
+	var r io.Reader = &gunzip{in: raw, settle: settle}
 	if by.name == byZstd.name {
 		// With one at a time it starts no goroutines, so that nobody has to close it.
 		r, err = zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))

@@ -8,7 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
 )
@@ -80,7 +79,7 @@ func (f *fileRun) copyKey(ctx context.Context, r *rdb.Reader, key rdb.Key) error
 	f.report.BytesRead = r.Offset()
 	i := item{key: key.Name, value: f.value}
 	if key.Expires {
-		i.expires = time.UnixMilli(key.ExpireAt)
+		i.expires = time.UnixMilli(max(key.ExpireAt, 0)) // what has expired before 1970 must not look like never
 	}
 	_, lives := f.life(i)
 	switch {
@@ -91,7 +90,7 @@ func (f *fileRun) copyKey(ctx context.Context, r *rdb.Reader, key rdb.Key) error
 	case !lives:
 		f.report.Expired++
 	case words(key.Type) != "" && f.filter == nil:
-		f.report.Failed = append(f.report.Failed, cmdline.Quoted(key.Name)+": a "+key.Type+" in a form of another version of RedisBloom, which is not read")
+		f.report.Failed = append(f.report.Failed, shown(key.Name)+": a "+key.Type+" in a form of another version of RedisBloom, which is not read")
 	case key.Type != "string" && f.filter == nil:
 		f.report.Others[key.Type]++
 	case f.DryRun && f.filter != nil:

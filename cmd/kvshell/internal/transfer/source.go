@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
 	"github.com/sievekv/sievekv/module/reply"
@@ -19,6 +18,12 @@ const scanCount = 256
 
 // most is how many bytes of strings are in memory at a time, if no string is longer.
 const most = 32 << 20
+
+// Knock returns an error if a server does not let this user look for keys.
+func Knock(ctx context.Context, from Doer) error {
+	_, err := do(ctx, from, command("SCAN", []byte("0"), []byte("COUNT"), number(1)))
+	return err
+}
 
 // Copy copies from one server, or store, to another.
 func Copy(ctx context.Context, from, to Doer, o Options) (Report, error) {
@@ -72,7 +77,7 @@ func about(ctx context.Context, from Doer, name string, keys [][]byte) ([]reply.
 			continue
 		}
 		if err = replyError(commands[i], r); err != nil {
-			err = fmt.Errorf("%s: %w", cmdline.Quoted(keys[i]), err)
+			err = fmt.Errorf("%s: %w", shown(keys[i]), err)
 		}
 	}
 	return replies, err
@@ -118,10 +123,12 @@ func (r *run) copyKeys(ctx context.Context, from Doer, keys [][]byte) error {
 	return r.copyStrings(ctx, from, texts)
 }
 
-// expiry returns when a key expires of which PTTL has said this at a time, zero for never.
+// expiry returns when a key expires of which PTTL has said this at a time, zero for never. A time.Duration ends after 292
+// years, which a time to live need not.
 func expiry(now time.Time, life reply.Reply) (at time.Time) {
-	if life.Int() >= 0 {
-		at = now.Add(time.Duration(life.Int()) * time.Millisecond)
+	if n := life.Int(); n >= 0 {
+		seconds := min(n/1000, latest/1000-now.Unix())
+		at = time.Unix(now.Unix()+seconds, int64(now.Nanosecond())).Add(time.Duration(n%1000) * time.Millisecond)
 	}
 	return at
 }

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"math"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
 	"github.com/sievekv/sievekv/module/reply"
@@ -67,18 +67,25 @@ func (r *run) set(i item) (words [][]byte, ok bool) {
 	words = command("SET", r.target(i.key), i.value)
 	life, ok := r.life(i)
 	if ok && life > 0 {
-		words = append(words, []byte("PX"), number(life.Milliseconds()))
+		words = append(words, []byte("PX"), number(life))
 	}
 	return words, ok
 }
 
-// life returns how long a key still lives, 0 for ever. It is not ok if the key has expired.
-func (r *run) life(i item) (life time.Duration, ok bool) {
+// latest is the latest time at which a key is made to expire, in milliseconds since 1970: a year before the latest that a
+// server takes, whose clock may differ.
+const latest = math.MaxInt64 - 366*24*3600*1000
+
+// life returns for how many milliseconds a key still lives, 0 for ever. It is not ok if the key has expired.
+func (r *run) life(i item) (life int64, ok bool) {
 	if i.expires.IsZero() {
 		return 0, true
 	}
-	life = i.expires.Sub(r.Now())
-	return life, life >= time.Millisecond
+	at, now := min(i.expires.UnixMilli(), latest), r.Now().UnixMilli()
+	if at <= now {
+		return 0, false
+	}
+	return at - now, true
 }
 
 func number(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
@@ -166,7 +173,7 @@ func (r *run) conflict(i item) (replace bool, err error) {
 		return false, nil
 	}
 	return false, exit.Refusef("%s exists with another value: nothing more is copied; --on-conflict skip or replace goes on",
-		cmdline.Quoted(r.target(i.key)))
+		shown(r.target(i.key)))
 }
 
 // unchanged sees to the expiry of a key whose value is equal already, unless existing keys are left alone.
@@ -186,10 +193,10 @@ func (r *run) unchanged(ctx context.Context, i item) error {
 	return r.expire(ctx, r.target(i.key), life)
 }
 
-func (r *run) expire(ctx context.Context, key []byte, life time.Duration) error {
+func (r *run) expire(ctx context.Context, key []byte, life int64) error {
 	words := command("PERSIST", key)
 	if life > 0 {
-		words = command("PEXPIRE", key, number(life.Milliseconds()))
+		words = command("PEXPIRE", key, number(life))
 	}
 	_, err := do(ctx, r.to, words)
 	return err
@@ -209,7 +216,7 @@ func (r *run) failing(ctx context.Context, i item, err error) error {
 	if failed == nil && !errors.As(err, &failed) {
 		return err
 	}
-	r.report.Failed = append(r.report.Failed, cmdline.Quoted(i.key)+": "+failed.text)
+	r.report.Failed = append(r.report.Failed, shown(i.key)+": "+failed.text)
 	return r.removeCopy(ctx, i)
 }
 

@@ -70,6 +70,7 @@ type Options struct {
 	Database   uint64 // of a file
 
 	List     io.Writer         // gets a line for each key of a dry run
+	ListMost int               // if not 0, it gets no more lines than this, and the number of the others
 	Progress func(Report)      // if it is not nil, called after each step
 	Now      func() time.Time  // for tests
 	Step     func(name string) // for tests, called between steps
@@ -87,6 +88,7 @@ type Report struct {
 	Failed            []string       // keys that could not be copied, and why
 	BytesRead         int64          // of the file
 	wouldBe, seenKeys int
+	unlisted          int // of wouldBe
 }
 
 // Keys returns how many keys were looked at.
@@ -97,6 +99,9 @@ func (r *Report) Text(dry bool) string {
 	var b strings.Builder
 	line := func(name string, n int) { fmt.Fprintf(&b, "%-20s %d\n", name, n) }
 	if dry {
+		if r.unlisted > 0 {
+			line("not listed", r.unlisted)
+		}
 		line("would be copied", r.wouldBe)
 	} else {
 		line("strings copied", r.Strings)
@@ -194,7 +199,11 @@ func (r *run) target(key []byte) []byte { return append([]byte(r.Prefix), key...
 // list writes the line of a dry run.
 func (r *run) list(typeName string, key []byte, more string) error {
 	r.report.wouldBe++
-	_, err := fmt.Fprintf(r.List, "%s %s%s\n", typeName, cmdline.Quoted(r.target(key)), more)
+	if r.ListMost > 0 && r.report.wouldBe > r.ListMost {
+		r.report.unlisted++
+		return nil
+	}
+	_, err := fmt.Fprintf(r.List, "%s %s%s\n", typeName, shown(r.target(key)), more)
 	return err
 }
 
@@ -296,5 +305,16 @@ func isWrongType(r reply.Reply) bool {
 
 // isNone reports whether a reply says that there is no value.
 func isNone(r reply.Reply) bool { return r.Kind() == reply.KindNil }
+
+// shownBytes is how many bytes of a key messages show.
+const shownBytes = 100
+
+// shown returns a key for messages, without the end of a long one.
+func shown(key []byte) string {
+	if len(key) <= shownBytes {
+		return cmdline.Quoted(key)
+	}
+	return fmt.Sprintf("%s and %d bytes more", cmdline.Quoted(key[:shownBytes]), len(key)-shownBytes)
+}
 
 func isCopy(key []byte) bool { return bytes.HasSuffix(key, []byte(Suffix)) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -791,5 +792,94 @@ func TestCheck(t *testing.T) {
 	file[len(file)-1] ^= 1
 	if err := Check(t.Context(), bytes.NewReader(file)); !errors.Is(err, rdb.ErrDamaged) || exit.Code(err) != exit.Corrupt {
 		t.Error(err)
+	}
+}
+
+// longLived answers PTTL with one number.
+type longLived struct {
+	*fake
+	life int64
+}
+
+func (l *longLived) Do(ctx context.Context, words [][]byte) (reply.Reply, error) {
+	if string(words[0]) == "PTTL" {
+		return reply.Int(l.life), nil
+	}
+	return l.fake.Do(ctx, words)
+}
+
+// A time to live may be longer than a time.Duration can tell.
+func TestCopy_longLife(t *testing.T) {
+	from, to := newFake(), newFake()
+	from.keys["text"], from.keys["filter"] = &value{text: "x"}, &value{bloom: bloomOf(t, 3)}
+	for life, want := range map[int64]int64{
+		1: 1, 999: 999, 400 * 365 * 24 * 3600 * 1000: 400 * 365 * 24 * 3600 * 1000, // 400 years
+		math.MaxInt64 - now.UnixMilli(): latest - now.UnixMilli(), math.MaxInt64: latest - now.UnixMilli(),
+	} {
+		var lives []string
+		to.before = func(words []string) {
+			switch words[0] {
+			case "SET":
+				lives = append(lives, words[4])
+			case "PEXPIRE":
+				lives = append(lives, words[2])
+			}
+		}
+		clear(to.keys)
+		report, err := Copy(t.Context(), &longLived{from, life}, to, options())
+		if err != nil || report.Strings != 1 || report.Filters != 1 {
+			t.Errorf("%d: %+v, %v", life, report, err)
+		}
+		about := strconv.FormatInt(want, 10)
+		for _, got := range lives {
+			if n, err := strconv.ParseInt(got, 10, 64); err != nil || n > want || n < want-1000 {
+				t.Errorf("%d: %q, want %s", life, lives, about)
+			}
+		}
+		if len(lives) != 2 {
+			t.Errorf("%d: %q", life, lives)
+		}
+	}
+}
+
+// The times to live of a file are any number.
+func TestImport_expiry(t *testing.T) {
+	year1 := time.Time{}.UnixMilli()
+	for at, lives := range map[int64]bool{
+		math.MinInt64: false, year1: false, -1: false, 0: false, now.UnixMilli(): false, now.UnixMilli() + 1: true, math.MaxInt64: true,
+	} {
+		to := newFake()
+		report, err := Import(t.Context(), bytes.NewReader(rdbtest.New(11).ExpireAt(at).Set("k", "v").Bytes()), to, options())
+		if err != nil || (report.Strings == 1) != lives || (report.Expired == 1) == lives {
+			t.Errorf("%d: %+v, %v", at, report, err)
+		}
+	}
+}
+
+// A long key is not shown in full, and a list ends before it fills a terminal.
+func TestCopy_shown(t *testing.T) {
+	long := strings.Repeat("k", 70000)
+	from := newFake()
+	for i := range 10 {
+		from.keys[fmt.Sprint(long, i)] = &value{text: "x"}
+	}
+	var list bytes.Buffer
+	o := options()
+	o.DryRun, o.List, o.ListMost = true, &list, 3
+	report, err := Copy(t.Context(), from, nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := "string \"" + strings.Repeat("k", 100) + "\" and 69901 bytes more\n"
+	if list.String() != strings.Repeat(line, 3) {
+		t.Errorf("the list is %.500q", list.String())
+	}
+	if got := report.Text(true); got != "not listed           7\nwould be copied      10\n" {
+		t.Errorf("the report is %q", got)
+	}
+	to := newFake()
+	to.most = 1000
+	if report, err := Copy(t.Context(), from, to, options()); err != nil || len(report.Failed) != 10 || len(report.Text(false)) > 10000 {
+		t.Errorf("%d failed, %v: %.500s", len(report.Failed), err, report.Text(false))
 	}
 }

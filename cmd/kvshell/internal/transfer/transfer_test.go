@@ -883,3 +883,52 @@ func TestCopy_shown(t *testing.T) {
 		t.Errorf("%d failed, %v: %.500s", len(report.Failed), err, report.Text(false))
 	}
 }
+
+// A key that somebody makes at the target, between the look at it and the end of the copy, is not overwritten unless keys are
+// replaced. The copy beside it is removed.
+func TestCopy_madeMeanwhile(t *testing.T) {
+	for _, what := range []Conflict{Fail, Skip, Replace} {
+		from, to := newFake(), newFake()
+		from.keys["bloom"], from.keys["long"] = &value{bloom: bloomOf(t, 3)}, &value{text: long()}
+		to.longest = pieceSize
+		made := &value{text: "of somebody"}
+		to.before = func(words []string) {
+			if strings.HasPrefix(words[0], "RENAME") {
+				to.keys[words[2]] = made
+			}
+		}
+		o := options()
+		o.OnConflict = what
+		report, err := Copy(t.Context(), from, to, o)
+		want, failed := map[string]*value{"bloom": made, "long": made}, 2
+		if what == Replace {
+			want, failed = from.keys, 0
+		}
+		if err != nil || len(report.Failed) != failed || report.Strings+report.Filters != 2-failed {
+			t.Errorf("%s: %+v, %v", what, report, err)
+		}
+		same(t, to.keys, want)
+	}
+}
+
+// What has expired in a file is counted as that, whatever it is, and is not in the list of a dry run.
+func TestImport_expired(t *testing.T) {
+	past := now.Add(-time.Hour).UnixMilli()
+	file := rdbtest.New(11).ExpireAt(past).Set("k", "v").ExpireAt(past).Key(1, "list").Raw(1).Text("a").
+		ExpireAt(past).Filter("bloom", rdb.Bloom, bloomOf(t, 3).Dump()).Bytes()
+	var list bytes.Buffer
+	o := options()
+	o.DryRun, o.List = true, &list
+	report, err := Import(t.Context(), bytes.NewReader(file), nil, o)
+	if err != nil || report.Expired != 3 || len(report.Others) > 0 || list.Len() > 0 {
+		t.Errorf("%+v, %v, %q", report, err, list.String())
+	}
+}
+
+// A file that is not damaged, but has what is not known, is refused: its exit code is another.
+func TestCheck_unsupported(t *testing.T) {
+	file := rdbtest.New(11).Key(99, "k").Text("v").Bytes()
+	if err := Check(t.Context(), bytes.NewReader(file)); !errors.Is(err, rdb.ErrUnsupported) || exit.Code(err) != exit.Refused {
+		t.Error(err)
+	}
+}

@@ -65,9 +65,6 @@ func about(ctx context.Context, from Doer, name string, keys [][]byte) ([]reply.
 	for _, key := range keys {
 		commands = append(commands, command(name, key))
 	}
-	if len(commands) == 0 {
-		return nil, nil
-	}
 	replies, err := doAll(ctx, from, commands)
 	for i, r := range replies {
 		if err != nil {

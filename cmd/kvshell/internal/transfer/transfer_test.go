@@ -932,3 +932,63 @@ func TestCheck_unsupported(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Strings of a file are written before they fill the memory: when they are many, and when they are long.
+func TestImport_parts(t *testing.T) {
+	many, long := rdbtest.New(11), rdbtest.New(11)
+	for i := range scanCount {
+		many.Set(fmt.Sprint(i), "x")
+	}
+	for i := range 2 {
+		long.Key(0, fmt.Sprint(i)).Zeros(most/2 + 1)
+	}
+	for name, f := range map[string]*rdbtest.File{"many": many, "long": long} {
+		to := newFake()
+		file := f.Filter("bloom", rdb.Bloom, bloomOf(t, 3).Dump()).Bytes()
+		if _, err := Import(t.Context(), bytes.NewReader(file), to, options()); err != nil {
+			t.Fatal(err)
+		}
+		if set, filter := slices.Index(to.log, "SET"), slices.Index(to.log, "BF.LOADCHUNK"); set < 0 || set > filter {
+			t.Errorf("%s: the first SET is command %d, the filter %d", name, set, filter)
+		}
+	}
+	var list bytes.Buffer
+	o := options()
+	o.DryRun, o.List = true, &list
+	file := rdbtest.New(11).Filter("bloom", rdb.Bloom, bloomOf(t, 3).Dump()).Bytes()
+	if _, err := Import(t.Context(), bytes.NewReader(file), nil, o); err != nil || !strings.HasPrefix(list.String(), `MBbloom-- "bloom" 3 items, `) {
+		t.Errorf("%q, %v", list.String(), err)
+	}
+}
+
+// A key that is gone before its type is asked for, or before its time to live is, is passed over, also one that is made anew in
+// between.
+func TestCopy_gone(t *testing.T) {
+	for command, then := range map[string]string{"TYPE": "", "PTTL": "", "TYPE ": "PTTL"} {
+		from, to := newFake(), newFake()
+		from.keys["k"] = &value{text: "x"}
+		from.before = func(words []string) {
+			switch words[0] {
+			case strings.TrimSpace(command):
+				delete(from.keys, "k")
+			case then:
+				from.keys["k"] = &value{text: "x"}
+			}
+		}
+		report, err := Copy(t.Context(), from, to, options())
+		if err != nil || len(report.Others) > 0 || report.Err() != nil || slices.Contains(to.log, "SET") || slices.Contains(from.log, "STRLEN") {
+			t.Errorf("%s: %+v, %v", command, report, err)
+		}
+	}
+}
+
+// odd answers SCAN with no cursor.
+type odd struct{ *fake }
+
+func (o odd) Do(context.Context, [][]byte) (reply.Reply, error) { return reply.Array(), nil }
+
+func TestCopy_oddServer(t *testing.T) {
+	if _, err := Copy(t.Context(), odd{}, newFake(), options()); exit.Code(err) != exit.Refused {
+		t.Error(err)
+	}
+}

@@ -35,8 +35,8 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 // verify its objects. It checks that everything decodes; that every block lies inside its layer and belongs to an
 // object that a key maps to; that no two keys share an object; that each key with an expiry is noted under that expiry,
 // and no other key is; that it is noted when types are to be called, see Type.Wake; and that the numbers of keys are
-// right. Types check more; what is unlikely, but not impossible, is in the Notes. If a table has blocks that cannot be
-// read, the check goes on behind them, and names the keys that may have lost something.
+// right. Types check more; what is unlikely, but not impossible, is in the Notes. A file of ErrStray is a problem. If a table
+// has blocks that cannot be read, the check goes on behind them, and names the keys that may have lost something.
 func (db *DB) CheckWith(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	if o.Repair {
 		return db.repair(ctx, o)
@@ -59,7 +59,7 @@ func (db *DB) check(ctx context.Context, o CheckOptions) (*check.Checker, error)
 			return c, err
 		}
 	}
-	return c, c.Run(ctx)
+	return c, c.Run(ctx, db.store)
 }
 
 // checker returns a checker of a snapshot, with the key counts that belong to it.

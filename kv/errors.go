@@ -30,6 +30,7 @@ var (
 	ErrUnfinishedBackup = storage.ErrUnfinishedBackup
 	// ErrUnfinished is returned by Open for a store that another process is making, or was making when it was killed.
 	ErrUnfinished = storage.ErrUnfinished
+	ErrStray      = storage.ErrStray // an ErrCorrupt of Open: the directory has files that look like the store's, and are not
 
 	// ErrCorrupt is returned when stored bytes do not decode, when the store's log lost its end, and by Open when the
 	// directory has files of a database, but no whole store.

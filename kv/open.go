@@ -13,7 +13,7 @@ import (
 
 // Open opens the store in dir. It creates dir and the store if they do not exist. Nil options mean the defaults.
 // Whatever the umask, what it creates is for the user of the process alone: modes 0700 and 0600. The errors are
-// ErrOptions, ErrLocked, ErrUnfinished, ErrNotExist (only with MustExist or ReadOnly), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those of
+// ErrOptions, ErrLocked, ErrUnfinished, ErrStray, ErrNotExist (only with MustExist or ReadOnly), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those of
 // the file system.
 func Open(dir string, options *Options) (*DB, error) {
 	opts, err := options.withDefaults()

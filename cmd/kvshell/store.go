@@ -67,7 +67,7 @@ func (sh *shell) openExisting() (*kv.DB, error) {
 
 // openError is openError for the flags of this run. If the store is damaged, it names the words that open it all the same.
 func (sh *shell) openError(dir string, err error) error {
-	if err = openError(dir, err); errors.Is(err, kv.ErrCorrupt) {
+	if err = openError(dir, err); errors.Is(err, kv.ErrCorrupt) && !errors.Is(err, kv.ErrStray) {
 		return fmt.Errorf("%w; kvshell -d %s check tells what is damaged, kvshell salvage %s NEWDIR recovers what is whole", err, dir, dir)
 	}
 	if sh.readOnly {

@@ -161,8 +161,17 @@ func (c *Checker) look(ctx context.Context) error {
 	return nil
 }
 
-// Run checks all. The error is one of reading that is no damage of the store.
-func (c *Checker) Run(ctx context.Context) error {
+// strays looks for files in the store's directory that have names like the store's and are not its own.
+func (c *Checker) strays(s *storage.Store) error {
+	strays, err := storage.Strays(s)
+	for _, f := range strays {
+		c.problem("", "", "", "%w: %s was not written by the store: %s", format.ErrCorrupt, f.Name, f.Why)
+	}
+	return err
+}
+
+// Run checks all of a store, the one that From is of. The error is one of reading that is no damage of the store.
+func (c *Checker) Run(ctx context.Context, s *storage.Store) error {
 	c.owners, c.wakes = make(map[uint64]string), make(map[string]int64)
 	err := c.each(ctx, []byte{format.TagHeader}, []byte{format.TagHeader + 1}, func(key, value []byte) {
 		c.Report.Keys++
@@ -186,7 +195,7 @@ func (c *Checker) Run(ctx context.Context) error {
 		return err
 	}
 	c.inRanges()
-	return nil
+	return c.strays(s)
 }
 
 func (c *Checker) header(stored, value []byte) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"slices"
 	"syscall"
 
@@ -15,12 +14,8 @@ import (
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/storage/files"
 )
-
-// partOfStore matches the names that Pebble and this package give to files. When Pebble makes a database, it takes
-// every file of such a name for one of its own that is obsolete, and removes it.
-var partOfStore = regexp.MustCompile(`^(\d+(-\d+)?\.(log|sst|blob)|(MANIFEST|OPTIONS)-\d+|CURRENT|marker\..+|.+\.dbtmp|` +
-	`LOCK|` + freeze.BallastName + `|(` + freeze.SealName + `|` + format.SidecarName + `)(\.tmp)?)$`)
 
 // unfinished are the files that a crash can leave while a store is made: until the database has its marker there are
 // no others. Each is empty, or has zeros alone, or the text given here in its first bytes. The write of a MANIFEST may
@@ -46,7 +41,7 @@ func (s *Store) refuseParts(fsys vfs.FS) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if !partOfStore.MatchString(name) {
+		if !files.LooksLikePart(name) {
 			continue
 		}
 		left, err := isUnfinished(fsys, s.Dir, name)

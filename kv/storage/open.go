@@ -17,9 +17,10 @@ import (
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/storage/files"
 )
 
-// Open opens the store in dir, or creates it. The errors are ErrLocked, ErrNotExist, ErrUnfinished, format.ErrUnsupportedVersion,
+// Open opens the store in dir, or creates it. The errors are ErrLocked, ErrNotExist, ErrUnfinished, ErrStray, format.ErrUnsupportedVersion,
 // format.ErrCorrupt, ErrFailed and errors of the file system.
 func Open(dir string, opts Options) (*Store, error) {
 	begin := time.Now()
@@ -50,6 +51,9 @@ func openStore(dir string, opts Options) (*Store, error) {
 		s.DescriptorNeed = s.descriptors.need()
 	}
 	if err := s.refuseUnfinished(s.fileSystem()); err != nil {
+		return nil, err
+	}
+	if err := s.refuseStrayMarkers(s.fileSystem()); err != nil {
 		return nil, err
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
@@ -93,6 +97,9 @@ func (s *Store) open() (err error) {
 	}
 	fsys = groundFS{fsys, s.ground}
 	if err := s.refuseForeign(fsys); err != nil {
+		return errors.Join(err, s.ground.Close())
+	}
+	if err := s.refuseStrays(fsys); err != nil {
 		return errors.Join(err, s.ground.Close())
 	}
 	if err := s.removeArchives(fsys); err != nil {
@@ -248,7 +255,7 @@ func (s *Store) trimLogs() {
 	names, _ := s.opts.FS.List(s.Dir)
 	for _, name := range names {
 		path := s.opts.FS.PathJoin(s.Dir, name)
-		if info, err := os.Stat(path); err == nil && strings.HasSuffix(name, ".log") {
+		if info, err := os.Lstat(path); err == nil && files.IsLog(name) && info.Mode().IsRegular() {
 			_ = os.Truncate(path, info.Size())
 		}
 	}
@@ -256,13 +263,14 @@ func (s *Store) trimLogs() {
 
 // closeAll closes everything that open opened.
 func (s *Store) closeAll() error {
+	opened := s.disk != nil
 	err := s.closePebble()
 	if s.failure() != nil {
 		err = nil // the failure is what the caller reports; errors after it say nothing new
 	}
 	s.Space.Close()
 	s.Files.ReleaseDescriptors()
-	if err == nil && s.failure() == nil && !s.opts.ReadOnly {
+	if opened && err == nil && s.failure() == nil && !s.opts.ReadOnly {
 		s.trimLogs()
 	}
 	return errors.Join(err, s.ground.Close())

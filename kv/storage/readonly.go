@@ -39,6 +39,9 @@ func (s *Store) openReadOnly() (err error) {
 	}
 	under := fsys
 	fsys = groundFS{fsys, s.ground}
+	if err := s.refuseStrays(fsys); err != nil {
+		return errors.Join(err, s.ground.Close())
+	}
 	s.Space = freeze.NewSpace(fsys, s.Dir, freeze.Options{})
 	s.Space.Measure()
 	s.Files = freeze.New(fsys, s.Dir, s.frozen)

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/storage/files"
 )
 
 // A store that is being made as a backup, of an archive, or by a salvage has another name until it is whole. A process
@@ -15,7 +17,7 @@ import (
 // So as long as it is being made it has the file UnfinishedName, and only the process that makes it can open it.
 
 // UnfinishedName is the name of a file in the directory of a store that is being made.
-const UnfinishedName = "UNFINISHED"
+const UnfinishedName = files.Unfinished
 
 // ErrUnfinished is returned by Open for a store that a process was making when it was killed.
 var ErrUnfinished = errors.New("kv: unfinished store")

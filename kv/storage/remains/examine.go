@@ -15,6 +15,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/storage/files"
 )
 
 // ErrNoStore is returned for a directory in which nothing of a store is left.
@@ -52,6 +53,9 @@ func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains,
 		checker: newChecker(ctx, base), base: base, dir: dir, fs: newFS(base, dir), deep: bool(deep),
 		found: map[string]map[uint64]string{".log": {}, ".sst": {}, "MANIFEST-": {}},
 	}
+	if names, err = e.withoutStrays(names); err != nil {
+		return nil, err
+	}
 	e.list(names)
 	if len(e.found[".log"])+len(e.found[".sst"])+len(e.found["MANIFEST-"]) == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNoStore, dir)
@@ -86,6 +90,23 @@ type examination struct {
 
 func (e *examination) damage(file, what string) { e.damages = append(e.damages, Damage{file, what}) }
 
+// withoutStrays leaves out the files that the store did not write.
+func (e *examination) withoutStrays(names []string) ([]string, error) {
+	known, err := known(e.base, e.dir, names)
+	if err != nil {
+		return nil, err
+	}
+	strays, err := files.Strays(e.base, e.dir, names, known)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range strays {
+		e.damage(s.Name, "was not written by the store: "+s.Why)
+		names = slices.DeleteFunc(names, func(name string) bool { return name == s.Name })
+	}
+	return names, nil
+}
+
 func (e *examination) list(names []string) {
 	slices.Sort(names)
 	for _, name := range names {
@@ -104,7 +125,11 @@ func (e *examination) list(names []string) {
 }
 
 func (e *examination) read(name string) ([]byte, error) {
-	f, err := e.base.Open(e.base.PathJoin(e.dir, name))
+	return readFile(e.base, e.base.PathJoin(e.dir, name))
+}
+
+func readFile(fsys vfs.FS, path string) ([]byte, error) {
+	f, err := fsys.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +176,11 @@ func (e *examination) run() error {
 
 // marker returns the value of a marker: the part of its name behind its number. The one with the greatest number is in
 // force.
-func (e *examination) marker(of string) (value string, ok bool) {
+func (e *examination) marker(of string) (value string, ok bool) { return marker(e.others, of) }
+
+func marker(names []string, of string) (value string, ok bool) {
 	best := uint64(0)
-	for _, name := range e.others {
+	for _, name := range names {
 		rest, is := strings.CutPrefix(name, "marker."+of+".")
 		digits, text, cut := strings.Cut(rest, ".")
 		n, err := strconv.ParseUint(digits, 10, 64)
@@ -163,6 +190,16 @@ func (e *examination) marker(of string) (value string, ok bool) {
 	}
 	return value, ok
 }
+
+// manifestNumber returns the number of the MANIFEST that the marker names.
+func manifestNumber(names []string) (number uint64, ok bool) {
+	name, _ := marker(names, "manifest")
+	digits, ok := strings.CutPrefix(name, "MANIFEST-")
+	number, err := strconv.ParseUint(digits, 10, 64)
+	return number, ok && err == nil
+}
+
+func manifestName(number uint64) string { return fmt.Sprintf("MANIFEST-%06d", number) }
 
 // manifest reads the MANIFEST that is in use. It returns nil if that is lost.
 func (e *examination) manifest() (*version, error) {
@@ -178,17 +215,12 @@ func (e *examination) manifest() (*version, error) {
 	case seals == nil:
 		e.damage(freeze.SealName, "is missing")
 	}
-	name, marked := e.marker("manifest")
-	number, isNumber := uint64(0), false
-	if digits, ok := strings.CutPrefix(name, "MANIFEST-"); ok {
-		n, err := strconv.ParseUint(digits, 10, 64)
-		number, isNumber = n, err == nil
-	}
+	number, marked := manifestNumber(e.others)
 	newest := uint64(0)
 	if n := len(seals); n > 0 {
 		newest = seals[n-1].Number
 	}
-	if !marked || !isNumber {
+	if !marked {
 		// The seal names a MANIFEST before the marker does, and all that it says has been synced by then.
 		e.damage("marker.manifest", "is missing: it names the MANIFEST in use")
 		if number = newest; number == 0 {
@@ -197,7 +229,7 @@ func (e *examination) manifest() (*version, error) {
 			}
 		}
 	}
-	name = fmt.Sprintf("MANIFEST-%06d", number)
+	name := manifestName(number)
 	data, err := e.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		e.damage(name, "is missing")
@@ -320,7 +352,7 @@ func (e *examination) guess() (*version, error) {
 // the next sequence is: the tables do not, because compaction sets the sequences of what is in the last level to zero,
 // and Pebble does not count records of the log without a change.
 func (e *examination) guessedManifest(v *version, next uint64) error {
-	manifest := fmt.Sprintf("MANIFEST-%06d", v.nextFile)
+	manifest := manifestName(v.nextFile)
 	v.nextFile++
 	v.lastSeq = next - 1
 	if err := e.fs.add(manifest, v.encode()); err != nil {

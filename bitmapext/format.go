@@ -73,7 +73,7 @@ func Type() *kv.Type { return stringType }
 
 var stringType = &kv.Type{
 	Name: format.StringType, Version: format.StringVersion,
-	Open: open, Value: value, Verify: verify, Describe: describe,
+	Open: open, Value: value, Check: checkLength, Verify: verify, Describe: describe,
 }
 
 func open(o *kv.Object) (any, error) {
@@ -90,6 +90,15 @@ func open(o *kv.Object) (any, error) {
 		}
 	}
 	return new(lineTable), nil
+}
+
+// checkLength is the Check of the type.
+func checkLength(o *kv.Object, counter func(l *kv.Layer, i int) uint64) error {
+	n := counter(o.Layers()[0], lengthIndex)
+	if n > maxBlocks*blockBytes {
+		return format.Corruptf("string in blocks: length %d, want at most %d", n, maxBlocks*blockBytes)
+	}
+	return nil
 }
 
 // value returns the bytes of a string in blocks.
@@ -140,7 +149,7 @@ func (v *verifier) Block(l *kv.Layer, n uint64, words []uint64) error {
 // Done compares the length with what the blocks have.
 func (v *verifier) Done() (note string, err error) {
 	n := v.object.Layers()[0].Counter(lengthIndex)
-	if n <= MaxInline || n > maxBlocks*blockBytes || v.end > n {
+	if n <= MaxInline || v.end > n {
 		return "", format.Corruptf("string in blocks: length %d, %d up to the last byte that is not zero", n, v.end)
 	}
 	return "", nil

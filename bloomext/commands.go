@@ -124,7 +124,7 @@ func configOf(db *kv.DB, a scalableext.Asked) Config {
 		Window: a.Window.Span, Last: a.Window.Last, Slices: a.Window.Slices, GrowthLog: a.GrowthLog,
 	}
 	if c.GrowthLog == 0 && !a.Layers && c.Layout == scalableext.LayoutNative && a.Window == (scalableext.Window{}) {
-		c.GrowthLog = cmp.Or(module.Of(db).SettingInt(growthLogSetting), -1)
+		c.GrowthLog = cmp.Or(defaultLog(db), -1)
 	}
 	return c
 }

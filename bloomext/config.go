@@ -59,8 +59,8 @@ type Config struct {
 
 	// GrowthLog is the most bytes of the log from which a filter that grows is built anew, so that it does not get more and
 	// more layers: 8 for each item, on disk, and never in memory. Then it grows by layers. 0 means the setting
-	// growth-log-bytes, which is 64 MiB at first, unless Expansion is given: then, and below 0, there is
-	// none. See scalableext.Log for how it works. Filters that do not grow, that forget, or have another layout than the
+	// growth-log-bytes, which is 64 MiB at first, or Options.MaxFilterBytes if that is less, unless Expansion is given: then, and
+	// below 0, there is none. More than Options.MaxFilterBytes is an error. See scalableext.Log for how it works. Filters that do not grow, that forget, or have another layout than the
 	// native one have no log, and ones that are made for more than 1,024 items none before they are full.
 	GrowthLog int64
 
@@ -88,6 +88,14 @@ func (c Config) asked() scalableext.Asked {
 		Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling, TTL: c.TTL, Hash: c.Hash,
 		Window: scalableext.Window{Span: c.Window, Last: c.Last, Slices: c.Slices},
 	}
+}
+
+// mostLog returns the most bytes that the log of a new filter may have: as many as a filter.
+func mostLog(db *kv.DB) int64 { return int64(min(db.MaxFilterBytes(), scalableext.MaxLogBytes)) }
+
+// defaultLog returns the most bytes of the log of a new filter that asks for nothing, 0 for none.
+func defaultLog(db *kv.DB) int64 {
+	return min(module.Of(db).SettingInt(growthLogSetting), mostLog(db))
 }
 
 // growthLog returns the most bytes of the filter's log, that of the setting if it asks for nothing.
@@ -124,10 +132,14 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 	default:
 		return kv.Spec{}, badLayout(c.Layout)
 	}
-	asked := c.asked()
-	if asked.GrowthLog = c.growthLog(module.Of(db).SettingInt(growthLogSetting)); asked.GrowthLog > scalableext.MaxLogBytes {
+	asked, most := c.asked(), mostLog(db)
+	switch {
+	case c.GrowthLog > scalableext.MaxLogBytes:
 		return kv.Spec{}, scalableext.BadConfig(cells.Package, "growth log is %d bytes, want at most %d", c.GrowthLog, int64(scalableext.MaxLogBytes))
+	case c.GrowthLog > most:
+		return kv.Spec{}, fmt.Errorf("%w: growth log of %d bytes, at most %d (max-filter-bytes)", kv.ErrTooLarge, c.GrowthLog, most)
 	}
+	asked.GrowthLog = c.growthLog(defaultLog(db))
 	return cells.Spec(db, asked, c.Bits, c.Hashes, kv.Spec{Type: bloomType, Family: block.FamilyBits})
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // bloomType is the stored type. Its name is RedisBloom's.
-var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify, Describe: scalableext.Describe((*filter).describe), Compact: compact, Prepare: prepare, Wake: wake}
+var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Check: checkCounters, Verify: verify, Describe: scalableext.Describe((*filter).describe), Compact: compact, Prepare: prepare, Wake: wake}
 
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (
@@ -103,6 +103,9 @@ func openFilter(o *kv.Object) (any, error) {
 	}
 	f := &filter{object: o, hash: chain.Params.Hash, newest: *chain.Newest(), layers: chain.NewestFirst(), chain: chain}
 	f.flat, f.own = f.newest.flat != nil, len(f.layers)
+	if err := chain.Params.CheckGrowth(rulesOf[f.layout()]...); err != nil {
+		return nil, err
+	}
 	if f.window = chain.Params.Window; f.window.Is() {
 		f.windowed = true
 		if err := f.openSlices(); err != nil {
@@ -486,10 +489,10 @@ func (v *verifier) checkLog(blk uint64, words []uint64) error {
 // estimated. It also compares the share of set bits with what random items set; that check is statistical, and makes
 // a note at six standard deviations.
 func (v *verifier) Done() (note string, err error) {
-	layers := v.f.layers
-	if c := v.f.chain; c.Filling != nil {
-		layers = append(slices.Clone(layers), *c.Filling)
+	if err := v.f.checkFilled(); err != nil {
+		return "", err
 	}
+	layers := v.f.all()
 	for i := range layers {
 		l := &layers[i]
 		items, ones, counted := l.table.Counter(itemsCounter), v.ones[l.table], l.table.Counter(onesCounter)
@@ -506,11 +509,8 @@ func (v *verifier) Done() (note string, err error) {
 			}
 			continue
 		}
-		if items > l.capacity {
-			return "", fmt.Errorf("%w: layer %d counts %d items, its capacity is %d", kv.ErrCorrupt, number, items, l.capacity)
-		}
-		if ones > items*uint64(l.layout.Hashes) || ones < items {
-			return "", fmt.Errorf("%w: layer %d has %d bits set by %d items of %d hashes", kv.ErrCorrupt, number, ones, items, l.layout.Hashes)
+		if err := l.checkItems(items, ones); err != nil {
+			return "", err
 		}
 		if i == len(v.f.layers) && l.table.Counter(scalableext.FilledCounter) == 0 {
 			continue // its blocks are stored one after the other

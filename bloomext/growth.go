@@ -247,6 +247,7 @@ func (s *stager) growFor(ahead uint64) error {
 	switch {
 	case p.Log.Limit == 0 || old != nil && !tooSmall:
 	case f.chain.Log == nil:
+		p.Log.Limit = min(p.Log.Limit, uint64(mostLog(s.w.DB()))) // which may be less than when the filter was made
 		s.begun, added = true, []kv.LayerSpec{p.LogSpec(), small}
 	default:
 		var gone []*kv.Layer

@@ -12,7 +12,7 @@ import (
 )
 
 // countingType is the stored type.
-var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, Verify: verify, Describe: scalableext.Describe((*filter).describe)}
+var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, Check: checkCounters, Verify: verify, Describe: scalableext.Describe((*filter).describe)}
 
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (
@@ -55,6 +55,9 @@ func openFilter(o *kv.Object) (any, error) {
 	}
 	if o.Family() != block.FamilySlots4 {
 		return nil, fmt.Errorf("%w: counting filter of %v, want %v", kv.ErrCorrupt, o.Family(), block.FamilySlots4)
+	}
+	if err := chain.Params.CheckGrowth(scalableext.Native); err != nil {
+		return nil, err
 	}
 	f := &filter{object: o, hash: chain.Params.Hash, layers: chain.NewestFirst(), chain: chain, inOrder: true}
 	for i := range f.layers[:len(f.layers)-1] {
@@ -182,7 +185,7 @@ func newStager(w *kv.Writer, c *filter) *stager { return &stager{w: w, c: c} }
 // bump adds to one of a layer's own numbers. If by is negative it subtracts, but not below 0.
 func (s *stager) bump(l *layer, counter int, by int) {
 	v := int64(s.w.Counter(l.table, counter))
-	s.w.SetCounter(l.table, counter, uint64(max(0, v+int64(by))))
+	s.w.SetCounter(l.table, counter, uint64(min(max(0, v+int64(by)), scalableext.MaxCount)))
 }
 
 // load returns how much of a layer's capacity is taken by its fill and by counters that stick. Stuck counters stay

@@ -67,7 +67,7 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 	for _, counter := range []int{itemsCounter, keptCounter, deletedLatelyCounter, foundLatelyCounter} {
 		total := uint64(0)
 		for _, f := range parts {
-			total += w.Counter(f.oldest().table, counter)
+			total = capped(total, w.Counter(f.oldest().table, counter))
 		}
 		w.SetCounter(union.oldest().table, counter, total)
 	}
@@ -120,7 +120,7 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (above uint
 	}
 	fill := uint64(0)
 	for _, p := range from {
-		fill += w.Counter(p.l.table, fillCounter)
+		fill = capped(fill, w.Counter(p.l.table, fillCounter))
 	}
 	w.SetCounter(to.table, fillCounter, fill)
 	w.SetCounter(to.table, aboveCounter, found.above)

@@ -3,6 +3,7 @@ package cuckooext
 import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // operandBytes and slotBytes are the most that a changed block, and each changed slot of it, take of a commit.
@@ -50,7 +51,7 @@ func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 	}
 	oldest := f.layers[len(f.layers)-1].table
 	w.SetCounter(oldest, deletesCounter, 0)
-	w.SetCounter(oldest, compactionsCounter, w.Counter(oldest, compactionsCounter)+1)
+	w.SetCounter(oldest, compactionsCounter, min(w.Counter(oldest, compactionsCounter)+1, scalableext.MaxCount))
 	return false, nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 // cuckooType is the stored type. Its name is RedisBloom's.
 var cuckooType = &kv.Type{
-	Name: "MBbloomCF", Version: 1, Open: openFilter, Verify: verify, Compact: compact, Describe: scalableext.Describe((*filter).describe),
+	Name: "MBbloomCF", Version: 1, Open: openFilter, Check: checkCounters, Verify: verify, Compact: compact, Describe: scalableext.Describe((*filter).describe),
 }
 
 // The errors of filters of all types, for errors.Is; see package scalableext.
@@ -70,6 +70,9 @@ type layer struct {
 func openFilter(o *kv.Object) (any, error) {
 	chain, err := scalableext.Open(o, openLayer)
 	if err != nil {
+		return nil, err
+	}
+	if err := chain.Params.CheckGrowth(scalableext.Native); err != nil {
 		return nil, err
 	}
 	f := &filter{object: o, hash: chain.Params.Hash, layers: chain.NewestFirst(), chain: chain}
@@ -380,6 +383,11 @@ func (s *stager) grow() error {
 	if err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrCannotGrow, key, err)
 	}
+	if s.c.g.capacity(blocks) == 0 { // the filter was imported, with a rate that no new one may have
+		return &roomError{ErrCannotGrow, func() string {
+			return fmt.Sprintf("%q has the error rate %.3g, at which a layer of %d blocks has room for no entry", key, p.ErrorRate, blocks)
+		}}
+	}
 	return s.growBy(layerSpec(&s.c.g, blocks, newest.maxIterations), ErrCannotGrow)
 }
 
@@ -433,7 +441,7 @@ func (s *stager) remove(h uint64) (bool, error) {
 // countDelete counts a deletion, and queues the filter for compaction after many deletions.
 func (s *stager) countDelete() {
 	oldest := s.c.layers[len(s.c.layers)-1].table
-	deletes, items := s.w.Counter(oldest, deletesCounter)+1, uint64(0)
+	deletes, items := min(s.w.Counter(oldest, deletesCounter)+1, scalableext.MaxCount), uint64(0)
 	s.w.SetCounter(oldest, deletesCounter, deletes)
 	if len(s.c.layers) == 1 {
 		return

@@ -239,7 +239,7 @@ func (p *applier) header(key string, value []byte) {
 			continue
 		}
 		layers[i] = newLayer(h, spec)
-		if layers[i].dir == nil {
+		if layers[i].keepsOne() {
 			layers[i].one.Store(zeroLine)
 		}
 	}

@@ -62,7 +62,7 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 	w.builds = append(w.builds, id)
 	for _, l := range o.layers {
 		switch {
-		case l.dir != nil:
+		case !l.keepsOne():
 		case w.gate == gateExclusive:
 			l.closed.Store(true) // not cached: a transaction may build any number of objects
 		default:
@@ -103,7 +103,7 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 	b.key = format.AppendBlockKey(b.key[:0], l.object, l.spec.Number, blk)
 	b.value = block.AppendBlock(b.value[:0], b.object.header.Family, words)
 	must(b.batch.Set(b.key, b.value, nil))
-	if l.dir == nil && !l.closed.Load() {
+	if l.keepsOne() && !l.closed.Load() {
 		first, own := l.newBlock()
 		copy(own, words)
 		l.one.Store(first)

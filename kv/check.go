@@ -154,6 +154,9 @@ func (c *checkedObject) Block(layer, blk uint64, value []byte) error {
 	return nil
 }
 
+// Usable implements check.Object.
+func (c *checkedObject) Usable() error { return c.o.CheckCounters((*Layer).Counter) }
+
 // Done implements check.Object.
 func (c *checkedObject) Done() (note string, err error) {
 	if c.verifier == nil {

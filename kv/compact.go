@@ -158,13 +158,16 @@ func (w *Writer) Relayer(o *Object, params []byte, keep func(i int) bool, added 
 		if n := len(o.layers); n > 0 {
 			next.Number = o.header.Layers[n-1].Number + 1 + uint64(i)
 		}
-		h.Layers, layers = append(h.Layers, next), append(layers, newLayer(&h, next))
+		h.Layers = append(h.Layers, next)
 	}
 	if params != nil {
 		h.Params = params
 	}
 	if err := w.db.checkSpec(&h); err != nil {
 		return nil, err
+	}
+	for _, next := range h.Layers[kept:] { // a layer takes memory for its table, so not before it was checked
+		layers = append(layers, newLayer(&h, next))
 	}
 	is, err := newObject(w.db, o.key, &h, layers)
 	if err != nil {

@@ -26,7 +26,8 @@ func (detached) fixed() bool { return true }
 
 // Detached opens an object that belongs to no store, such as one read from a file, with the counters of its layers. It
 // returns the object, and a Reader for what its type asks of it, whose Load calls block; a nil block means zeros. The
-// object's table has no blocks. The errors are ErrUnsupportedVersion and those of the type's Open.
+// object's table has no blocks. The errors are ErrUnsupportedVersion and those of the type's Open and
+// Check.
 func Detached(t *Type, h *format.Header, counters [][format.NumCounters]uint64, block func(l *Layer, blk uint64) (*Line, error)) (*Object, Reader, error) {
 	if h.TypeVersion > t.Version {
 		return nil, Reader{}, fmt.Errorf("%w: type %s has format %d, this program knows %d", ErrUnsupportedVersion, t.Name, h.TypeVersion, t.Version)
@@ -41,6 +42,8 @@ func Detached(t *Type, h *format.Header, counters [][format.NumCounters]uint64, 
 		o.layers = append(o.layers, l)
 	}
 	var err error
-	o.body, err = t.open(o)
+	if o.body, err = t.open(o); err == nil {
+		err = o.CheckCounters((*Layer).Counter)
+	}
 	return o, Reader{source: detached{block: block}}, err
 }

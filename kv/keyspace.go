@@ -215,7 +215,13 @@ func (db *DB) readObject(from storage.Reader, key []byte, large func(value []byt
 		}
 	}
 	o, err := newObject(db, string(key), h, layers)
-	return o, damagedBeside(h, err, false)
+	if err != nil {
+		return nil, damagedBeside(h, err, false)
+	}
+	if err := o.CheckCounters((*Layer).Counter); err != nil {
+		return nil, damagedBeside(h, fmt.Errorf("key %q: %w", key, err), true)
+	}
+	return o, nil
 }
 
 func (db *DB) readHeader(from storage.Reader, key []byte, large func(value []byte) error) (h *format.Header, err error) {

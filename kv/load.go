@@ -141,6 +141,9 @@ func (db *DB) readAndInstall(o *Object, l *Layer, blk uint64, st *stripe, starte
 // install puts a block into the table, under ristretto's rule, and makes its chunk if there is none. The caller holds
 // the stripe's mutex.
 func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
+	if l.spec.Layout == LayoutLog {
+		return false
+	}
 	if l.dir == nil {
 		// The block of a one-block layer was counted with its object, if the object is open.
 		installed := l.one.CompareAndSwap(nil, first)
@@ -148,9 +151,6 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 			l.one.CompareAndSwap(first, nil)
 		}
 		return installed
-	}
-	if l.spec.Layout == LayoutLog {
-		return false
 	}
 	d := &l.dir[blk>>chunkBits]
 	c := d.Load()

@@ -71,6 +71,14 @@ func (t *Type) open(o *Object) (body any, err error) {
 	return t.Open(o)
 }
 
+// CheckCounters returns an error if a counter of the object's layers is out of range, see Type.Check. Counter gives them.
+func (o *Object) CheckCounters(counter func(l *Layer, i int) uint64) error {
+	if o.typ == nil || o.typ.Check == nil {
+		return nil
+	}
+	return o.typ.Check(o, counter)
+}
+
 // Live reports whether the object is what its key maps to now. A caller that gets false looks the key up again: it was
 // deleted, renamed, replaced or grown, has expired, or was closed to save memory.
 func (o *Object) Live() bool { return o.state.Load() == 0 || o.unexpired() }
@@ -131,7 +139,7 @@ func (o *Object) bytes() int64 {
 	n := perObject + int64(len(o.key)) + int64(len(o.header.Params))
 	for _, l := range o.layers {
 		n += perLayer + int64(len(l.dir))*8 + int64(len(l.versions))*4 + l.changed.Bytes() + int64(len(l.spec.Params))
-		if l.dir == nil {
+		if l.keepsOne() {
 			n += l.blockBytes()
 		}
 	}

@@ -40,7 +40,7 @@ func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 
 // makeFresh stages zeros for all blocks of a new layer.
 func (w *Writer) makeFresh(o *Object, l *Layer) {
-	if l.dir == nil {
+	if l.keepsOne() {
 		l.one.Store(zeroLine)
 	}
 	n := w.addLayer(l)

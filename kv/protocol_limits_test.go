@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -310,5 +311,49 @@ func TestEvictObject_handedOver(t *testing.T) {
 		if !kept {
 			t.Errorf("%s: blocks are taken out of memory with what was left of the object before", name)
 		}
+	}
+}
+
+// A log has no table of its blocks, of which none is kept in memory; and a layer that is too large is refused before its table is
+// made.
+func TestGrow_tables(t *testing.T) {
+	o := inMemory()
+	s := openStore(t, o)
+	const blocks, most = format.MaxBlocks, 16 << 20 // a table for so many takes 128 MiB
+	logged := bitsSpec()
+	logged.Layers = []kv.LayerSpec{{Layout: kv.LayoutLog, Blocks: blocks, Lines: block.MaxLines}, {Number: 1, Blocks: 1, Lines: 1}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.must(s.write("log", func(w *kv.Writer, _ *kv.Object) error {
+		created, err := w.Create([]byte("log"), logged)
+		if err != nil {
+			return err
+		}
+		return w.AddWords(created, created.Layers()[0], blocks*block.MaxWords-2, []uint64{7, 8})
+	}))
+	s.must(s.Read(func(r kv.Reader) error {
+		found, err := r.Lookup([]byte("log"))
+		if err != nil {
+			return err
+		}
+		log := found.Layers()[0]
+		first, err := r.Load(found, log, blocks-1)
+		if words := log.Words(first); err == nil && words[block.MaxWords-1] != 8 {
+			t.Errorf("the last word of a log is %d", words[block.MaxWords-1])
+		}
+		return err
+	}))
+	if n := s.OpenBytes(); n > most {
+		t.Errorf("a filter with a log counts for %d bytes in memory", n)
+	}
+	err := s.write("log", func(w *kv.Writer, found *kv.Object) error {
+		_, err := w.Grow(found, kv.LayerSpec{Blocks: blocks, Lines: block.MaxLines})
+		return err
+	})
+	if !errors.Is(err, kv.ErrTooLarge) {
+		t.Errorf("Grow = %v, want ErrTooLarge", err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > most {
+		t.Errorf("%d bytes were allocated, want at most %d", after.TotalAlloc-before.TotalAlloc, most)
 	}
 }

@@ -46,7 +46,7 @@ type Layer struct {
 	spec   LayerSpec
 
 	// A layer of one block, which is only as long as its lines, keeps it in one; the block stays in memory as long as
-	// the object. Larger layers have chunks.
+	// the object. Larger layers have chunks. A log has neither: none of its blocks is kept.
 	one slot
 	dir []atomic.Pointer[chunk]
 
@@ -70,11 +70,14 @@ func newLayer(h *format.Header, spec LayerSpec) *Layer {
 	if h.Family != block.FamilyBits {
 		l.versions = make([]atomic.Uint32, lastchange.Places(spec.Blocks, maxVersions))
 	}
-	if spec.Blocks > 1 {
+	if spec.Blocks > 1 && spec.Layout != LayoutLog {
 		l.dir = make([]atomic.Pointer[chunk], (spec.Blocks+chunkSlots-1)>>chunkBits)
 	}
 	return l
 }
+
+// keepsOne reports whether the layer keeps its only block in one.
+func (l *Layer) keepsOne() bool { return l.dir == nil && l.spec.Layout != LayoutLog }
 
 // Spec returns the stored description of the layer. Its Params must not be changed.
 func (l *Layer) Spec() LayerSpec { return l.spec }

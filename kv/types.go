@@ -42,6 +42,12 @@ type Type struct {
 	// gives to the module's code. An error refuses the object: ErrCorrupt for parameters that do not decode.
 	Open func(o *Object) (any, error)
 
+	// Check returns an error that wraps ErrCorrupt if a counter of an object's layers is out of range. It is called whenever
+	// counters come from outside of this program: for an object that is read from disk, imported, loaded from a dump, or
+	// checked. So whatever uses a counter as a length, an index or a size may rely on it. Open does the same for the
+	// parameters, which are all that is known when it is called. Nil if any counters will do.
+	Check func(o *Object, counter func(l *Layer, i int) uint64) error
+
 	// Verify returns a verifier for an object, when the whole store is checked. The verifier is given every block of
 	// every layer, and then Done is called once.
 	Verify func(o *Object) Verifier

@@ -1,6 +1,11 @@
 package portable
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/sievekv/sievekv/kv/format"
+)
 
 // Repaired returns a file whose checksums are those of its chunks, as far as there are whole chunks.
 func Repaired(file []byte) []byte {
@@ -33,4 +38,24 @@ func (f *Filter) Memory() (n int) {
 		}
 	}
 	return n
+}
+
+// HeaderOf returns what the header chunk of a file describes.
+func HeaderOf(file []byte) (*format.Header, [][format.NumCounters]uint64, error) {
+	n := int(binary.LittleEndian.Uint32(file[prefixLen+1:]))
+	c, err := decodeContents(file[prefixLen+chunkHead:][:n])
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.header, c.counters, nil
+}
+
+// WithHeader returns a file with another header, and right checksums.
+func WithHeader(file []byte, h *format.Header, counters [][format.NumCounters]uint64) []byte {
+	var b bytes.Buffer
+	if _, err := newEncoder(&b, &contents{h, counters}); err != nil {
+		return file
+	}
+	n := int(binary.LittleEndian.Uint32(file[prefixLen+1:]))
+	return Repaired(append(b.Bytes(), file[prefixLen+chunkHead+n+checksumLen:]...))
 }

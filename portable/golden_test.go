@@ -152,7 +152,7 @@ func TestImport_hostile(t *testing.T) {
 }
 
 // forge returns a file with another header or other chunks, whose checksums are right. Each chunk is a kind and a payload.
-func forge(file []byte, change func(chunks [][]byte) [][]byte) []byte {
+func forgedFile(file []byte, change func(chunks [][]byte) [][]byte) []byte {
 	var chunks [][]byte
 	for rest := file[portable.PrefixLen:]; len(rest) > 0; {
 		n := int(binary.LittleEndian.Uint32(rest[1:]))
@@ -191,7 +191,7 @@ func TestImport_forged(t *testing.T) {
 		"a change for a block": func(c [][]byte) [][]byte { c[1] = blocks([]byte{0, 0, 3, 0x10, 1, 0}); c[2] = []byte{4, 1}; return c },
 		"an empty block":       func(c [][]byte) [][]byte { c[1] = blocks([]byte{0, 0, 0}); c[2] = []byte{4, 1}; return c },
 	} {
-		forged := forge(file, change)
+		forged := forgedFile(file, change)
 		err := db.Import(t.Context(), "k", bytes.NewReader(forged))
 		if !errors.Is(err, sievekv.ErrDamaged) || !strings.Contains(err.Error(), "at byte ") {
 			t.Errorf("%s: Import = %v, want %v", name, err, sievekv.ErrDamaged)
@@ -214,11 +214,11 @@ func TestImport_forged(t *testing.T) {
 			return c
 		},
 	} {
-		if err := db.Import(t.Context(), "k", bytes.NewReader(forge(bitmap, change))); !errors.Is(err, sievekv.ErrDamaged) {
+		if err := db.Import(t.Context(), "k", bytes.NewReader(forgedFile(bitmap, change))); !errors.Is(err, sievekv.ErrDamaged) {
 			t.Errorf("%s: Import = %v, want %v", name, err, sievekv.ErrDamaged)
 		}
 	}
-	same := forge(file, func(c [][]byte) [][]byte { return c })
+	same := forgedFile(file, func(c [][]byte) [][]byte { return c })
 	if !bytes.Equal(same, file) {
 		t.Errorf("a file that is not changed is another")
 	}

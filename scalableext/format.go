@@ -104,7 +104,9 @@ func decodeParams(b []byte) (p Params, err error) {
 			return p, bad
 		}
 	}
-	if len(rest) != 0 || p.Window.Last != 0 && p.Window.Last != capacity || capacity == 0 || expansion > MaxExpansion || !(p.ErrorRate > 0 && p.ErrorRate < 1) {
+	// Filters that do not grow may be larger in a foreign layout, and ones that grow in the compatible one.
+	tooLarge := capacity > probe.MaxCapacity && expansion > 0 && p.Growth != Halving
+	if len(rest) != 0 || p.Window.Last != 0 && p.Window.Last != capacity || capacity == 0 || tooLarge || expansion > MaxExpansion || !(p.ErrorRate > 0 && p.ErrorRate < 1) {
 		return p, bad
 	}
 	p.Capacity, p.Expansion = capacity, uint32(expansion)

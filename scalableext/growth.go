@@ -3,7 +3,9 @@ package scalableext
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
@@ -58,6 +60,14 @@ func (p Params) MaxLayers() int {
 		capacity *= uint64(p.Expansion)
 	}
 	return n
+}
+
+// CheckGrowth returns an error that wraps kv.ErrCorrupt unless the growth rule is one of those of a type or layout.
+func (p Params) CheckGrowth(rules ...Growth) error {
+	if slices.Contains(rules, p.Growth) {
+		return nil
+	}
+	return fmt.Errorf("%w: growth rule %d, want one of %v", kv.ErrCorrupt, p.Growth, rules)
 }
 
 // Layer returns the capacity and the error rate of layer i of a chain with Native growth; the first is 0. The error is ErrCannotGrow if i is not

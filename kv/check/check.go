@@ -71,6 +71,8 @@ type Object interface {
 	Counters(layer uint64, counters [format.NumCounters]uint64)
 	// Block checks a stored block.
 	Block(layer, blk uint64, value []byte) error
+	// Usable returns an error if the counters are out of range, so that the object cannot be opened.
+	Usable() error
 	// Done returns an error for what cannot be true of a sound object, and a note for what is unlikely.
 	Done() (note string, err error)
 }
@@ -582,6 +584,10 @@ func (o *object) block(l *format.LayerSpec, blk uint64, value []byte) {
 
 func (o *object) done() {
 	if o.opened == nil {
+		return
+	}
+	if err := o.opened.Usable(); err != nil {
+		o.problem("its counters", "key %q: %w", o.key, err)
 		return
 	}
 	note, err := o.opened.Done()

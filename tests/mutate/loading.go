@@ -37,7 +37,7 @@ var ofLoading = []mutation{
 	inNativeDump("a cuckoo filter may change while it is dumped", "cuckooext/dump.go",
 		"scalableext.NewDump(r, f.object, true)", "scalableext.NewDump(r, f.object, false)"),
 	inNativeDump("a cuckoo filter may be compacted while it is dumped", "cuckooext/compact.go",
-		"compactionsCounter, w.Counter(oldest, compactionsCounter)+1)", "compactionsCounter, w.Counter(oldest, compactionsCounter))"),
+		"compactionsCounter, min(w.Counter(oldest, compactionsCounter)+1,", "compactionsCounter, min(w.Counter(oldest, compactionsCounter),"),
 	inNativeDump("a Bloom filter may not grow fuller while it is dumped", "bloomext/dump.go",
 		"scalableext.NewDump(r, f.object, false)", "scalableext.NewDump(r, f.object, true)"),
 	inNativeDump("counters of a dump are forgotten", "scalableext/dump.go",

@@ -311,7 +311,7 @@ BF.INFO a ESTIMATED => -Invalid information value`)
 	"native-dump": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 BF.ADD f x => :1 | #t
-BF.SCANDUMP f 0 => [:1 "\x89SVKD\r\n\x1a\x01..."]
+BF.SCANDUMP f 0 => [:1 "\x89SVKD\r\n\x1a\x02..."]
 BF.LOADCHUNK f 9 x => -ERR received bad data`)
 	},
 	"compatible-options": func(t *testing.T) {

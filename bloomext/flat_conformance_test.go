@@ -146,7 +146,7 @@ BF.SCANDUMP f 9 => [:0 ""]
 BF.SCANDUMP f -1 => [:0 ""]
 CONFIG SET bf-layout native => +OK
 BF.ADD n x => :1 | #t
-BF.SCANDUMP n 0 => [:1 "\x89SVKD\r\n\x1a\x01..."]
+BF.SCANDUMP n 0 => [:1 "\x89SVKD\r\n\x1a\x02..."]
 `},
 		{"MERGE and COPY", `
 CONFIG SET bf-layout compatible => +OK

@@ -187,7 +187,7 @@ BF.INFO f HASH => ["murmur3"] | {+Hash "murmur3"}
 BF.INFO f => [+Capacity :6337 +Size :8096 +Number of filters :1 +Number of items inserted :%[2]d +Expansion rate _ +Number of items is estimated :1]
   | {+Capacity :6337 +Size :8096 +Number of filters :1 +Number of items inserted :%[2]d +Expansion rate _ +Number of items is estimated :1}
 BF.DEBUG f => ["size:%[2]d" "bytes:8000 bits:64000 hashes:7 hashwidth:64 capacity:6337 size:%[2]d ratio:0.0078125"]
-BF.SCANDUMP f 0 => [:1 "\x89SVKD\r\n\x1a\x01..."]
+BF.SCANDUMP f 0 => [:1 "\x89SVKD\r\n\x1a\x02..."]
 BF.LOADCHUNK f 9 x => -ERR received bad data
 BF.RESERVE f 0.01 100 => -ERR item exists
 BF.RESERVE native 0.01 100 => +OK

@@ -415,7 +415,7 @@ CF.INSERT g ITEMS x x x x x x x x x x => [8*:1 :-1 :-1] | [8*#t #f #f]`)
 	"native-dump": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 CF.ADD f x => :1 | #t
-CF.SCANDUMP f 0 => [:1 "\x89SVKD\r\n\x1a\x01..."]
+CF.SCANDUMP f 0 => [:1 "\x89SVKD\r\n\x1a\x02..."]
 CF.SCANDUMP f x => -Invalid position`)
 	},
 	"key-length": func(t *testing.T) {

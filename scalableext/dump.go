@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/format"
@@ -15,7 +16,8 @@ import (
 //
 //	size  field
 //	8     magic: 0x89 "SVKD" 0x0d 0x0a 0x1a
-//	1     version, 1
+//	1     version, 2
+//	8     id of the filter that was dumped, which no other of its store ever has. Version 1 does not have it
 //	uvarint  length of the next field
 //	      what the key maps to, see format.Header. The object id is 1, and the expiry is 0
 //	for each layer, oldest first:
@@ -27,12 +29,13 @@ import (
 // of the dump's mark, 4 bytes, of where in all bytes of the layers the chunk begins, 8 bytes, and of the chunk's bytes.
 //
 // The mark is the CRC-32C of the header's fields up to the counters, or, for a filter whose entries move, of the counters
-// too. So a chunk of another dump does not pass. Items that are added to a Bloom filter while it is dumped may be in the
+// too. So a chunk of another dump does not pass, nor one of another filter that was made under the same key meanwhile. Items that are added to a Bloom filter while it is dumped may be in the
 // dump or not. A cuckoo filter that changes meanwhile has to be dumped anew: an entry could be missing.
 const (
 	dumpMagic   = "\x89SVKD\r\n\x1a"
-	dumpVersion = 1
+	dumpVersion = 2
 	dumpSumLen  = 4
+	dumpIDLen   = 8 // since version 2
 
 	// maxDumpChunk is the most bytes of blocks in a chunk.
 	maxDumpChunk = 16 << 20
@@ -66,7 +69,7 @@ func NewDump(r kv.Reader, o *kv.Object, moves bool) *Dump {
 		h.Layers = append(h.Layers, l.Spec())
 	}
 	stored := format.AppendHeader(nil, &h)
-	b := append([]byte(dumpMagic), dumpVersion)
+	b := binary.LittleEndian.AppendUint64(append([]byte(dumpMagic), dumpVersion), o.ID())
 	b = append(binary.AppendUvarint(b, uint64(len(stored))), stored...)
 	fixed := len(b)
 	for _, l := range layers {
@@ -136,6 +139,16 @@ func (d *Dump) Chunk(iter int64) (chunk []byte, next int64, err error) {
 	return nil, 0, nil
 }
 
+// DumpContent returns what a chunk of the dump of a filter with the native layout says of the filter, so that dumps of two
+// filters can be compared: without the id and the checksums. Header says that the chunk is the first one.
+func DumpContent(chunk []byte, header bool) []byte {
+	content := chunk[:max(0, len(chunk)-dumpSumLen)]
+	if at := len(dumpMagic) + 1; header && len(content) >= at+dumpIDLen && content[at-1] > 1 {
+		content = slices.Delete(slices.Clone(content), at, at+dumpIDLen)
+	}
+	return content
+}
+
 // LayerLen returns the number of bytes of a layer's blocks.
 func LayerLen(l *kv.Layer) uint64 { return l.Spec().Blocks * blockLenOf(l) }
 
@@ -158,13 +171,20 @@ func decodeDumpHeader(b []byte, typ *kv.Type, moves bool) (d dumpedHeader, err e
 	if !IsNativeDump(b) || body <= len(dumpMagic) {
 		return d, ErrBadData
 	}
-	if v := b[len(dumpMagic)]; v != dumpVersion {
-		return d, fmt.Errorf("%w: dump of version %d, this program knows %d", kv.ErrUnsupportedVersion, v, dumpVersion)
+	v := b[len(dumpMagic)]
+	if v < 1 || v > dumpVersion {
+		return d, fmt.Errorf("%w: dump of version %d, this program knows 1 to %d", kv.ErrUnsupportedVersion, v, dumpVersion)
 	}
 	if crc32.Checksum(b[:body], castagnoli) != binary.LittleEndian.Uint32(b[body:]) {
 		return d, errDumpSum
 	}
 	rest := b[len(dumpMagic)+1 : body]
+	if v > 1 {
+		if len(rest) < dumpIDLen {
+			return d, ErrBadData
+		}
+		rest = rest[dumpIDLen:]
+	}
 	n, size := binary.Uvarint(rest)
 	if size <= 0 || n > uint64(len(rest)-size) {
 		return d, ErrBadData

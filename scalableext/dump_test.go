@@ -13,10 +13,12 @@ import (
 
 var dumpedType = &kv.Type{Name: "MBbloom--", Version: 1}
 
+var dumpedID = []byte{7, 0, 0, 0, 0, 0, 0, 0}
+
 // dumpOf returns the header of a dump of what a key maps to, with other bytes in place of counters.
 func dumpOf(h *format.Header, counters []byte) []byte {
 	stored := format.AppendHeader(nil, h)
-	b := binary.AppendUvarint(append([]byte(dumpMagic), dumpVersion), uint64(len(stored)))
+	b := binary.AppendUvarint(append(append([]byte(dumpMagic), dumpVersion), dumpedID...), uint64(len(stored)))
 	b = append(append(b, stored...), counters...)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
@@ -50,6 +52,11 @@ func TestDecodeDumpHeader(t *testing.T) {
 	if other.mark == moving.mark {
 		t.Error("dumps of a filter whose entries move have the same mark after a change")
 	}
+	again := bytes.Clone(good[:len(good)-dumpSumLen])
+	again[len(dumpMagic)+1]++
+	if other, err := decodeDumpHeader(resummed(again), dumpedType, false); err != nil || other.mark == d.mark {
+		t.Errorf("dumps of two filters have the same mark: %v", err)
+	}
 	with := func(change func(h *format.Header)) []byte {
 		h := dumpedObject()
 		change(h)
@@ -71,7 +78,8 @@ func TestDecodeDumpHeader(t *testing.T) {
 		"nothing":                nil,
 		"the magic alone":        []byte(dumpMagic),
 		"a version alone":        good[:len(dumpMagic)+1],
-		"another version":        append([]byte(dumpMagic), 2, 0, 0, 0, 0),
+		"another version":        append([]byte(dumpMagic), 3, 0, 0, 0, 0),
+		"an id cut short":        resummed(good[:len(dumpMagic)+1+5]),
 		"a long field":           dumpOfField(1 << 40),
 		"a field without end":    dumpOfField(1 << 63),
 	} {
@@ -81,9 +89,14 @@ func TestDecodeDumpHeader(t *testing.T) {
 	}
 }
 
+// resummed returns a header with a checksum behind it.
+func resummed(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(b[:len(b):len(b)], crc32.Checksum(b, castagnoli))
+}
+
 // dumpOfField returns a header whose first field claims a length, and has none.
 func dumpOfField(n uint64) []byte {
-	b := binary.AppendUvarint(append([]byte(dumpMagic), dumpVersion), n)
+	b := binary.AppendUvarint(append(append([]byte(dumpMagic), dumpVersion), dumpedID...), n)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
@@ -94,7 +107,7 @@ func FuzzDumpHeader(f *testing.F) {
 	f.Add(format.AppendHeader(nil, dumpedObject()), append(one, one...))
 	f.Add([]byte{}, []byte{})
 	f.Fuzz(func(t *testing.T, stored, rest []byte) {
-		b := binary.AppendUvarint(append([]byte(dumpMagic), dumpVersion), uint64(len(stored)))
+		b := binary.AppendUvarint(append(append([]byte(dumpMagic), dumpVersion), dumpedID...), uint64(len(stored)))
 		b = append(append(b, stored...), rest...)
 		d, err := decodeDumpHeader(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)), dumpedType, true)
 		if err != nil {

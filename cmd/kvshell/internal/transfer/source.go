@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // scanCount is how many keys one SCAN asks for.
@@ -224,6 +225,7 @@ type serverFilter struct {
 	key    []byte
 	name   string // BF or CF
 	header []byte // that chunks gave
+	read   []byte // digest of what chunks gave
 	dump   []byte // what DUMP has returned, if SCANDUMP is not allowed
 }
 
@@ -252,8 +254,10 @@ func (f *serverFilter) chunks(ctx context.Context, give func(rdb.Chunk) error) e
 	case c.Iter == 0:
 		return f.empty(ctx, give)
 	}
-	f.header = bytes.Clone(c.Data)
+	f.header, f.read = bytes.Clone(c.Data), nil
+	read := newDigest()
 	for c.Iter != 0 {
+		read.add(c)
 		if err := give(c); err != nil {
 			return err
 		}
@@ -266,6 +270,7 @@ func (f *serverFilter) chunks(ctx context.Context, give func(rdb.Chunk) error) e
 		}
 		c = next
 	}
+	f.read = read.sum()
 	return nil
 }
 
@@ -336,12 +341,18 @@ func (f *serverFilter) empty(ctx context.Context, give func(rdb.Chunk) error) er
 	return nil
 }
 
-// changed reports whether the header has changed since chunks, which counts what was added and deleted. A DUMP is of
-// one moment.
+// changed reports whether the filter has changed since chunks. The header tells which filter it is, and counts what was added
+// and deleted, or moved, if the layout is native. It does not if the layout is RedisBloom's: a compaction moves entries from a
+// chunk to another, and a filter made anew may count the same. So all chunks are read once more. A DUMP is of one moment.
 func (f *serverFilter) changed(ctx context.Context) (bool, error) {
 	if f.dump != nil {
 		return false, nil
 	}
 	c, err := f.scan(ctx, 0)
-	return !bytes.Equal(c.Data, f.header), err
+	if err != nil || !bytes.Equal(c.Data, f.header) || f.read == nil || scalableext.IsNativeDump(c.Data) {
+		return !bytes.Equal(c.Data, f.header), err
+	}
+	again := &serverFilter{from: f.from, key: f.key, name: f.name}
+	err = again.chunks(ctx, func(rdb.Chunk) error { return nil })
+	return !bytes.Equal(again.read, f.read), err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // attempts is how often a key is copied that changes meanwhile.
@@ -357,10 +358,11 @@ func (r *run) load(ctx context.Context, i item, beside []byte) error {
 func (r *run) equal(ctx context.Context, i item) (bool, error) {
 	at := &serverFilter{from: r.to, key: r.target(i.key), name: i.filter.words()}
 	errDiffers := errors.New("differs")
-	var first [2][]byte
+	var first [2]*digest
 	header := func(n int) func(rdb.Chunk) error {
+		first[n] = newDigest()
 		return func(c rdb.Chunk) error {
-			first[n] = bytes.Clone(c.Data)
+			first[n].add(c)
 			return errDiffers // the header is enough
 		}
 	}
@@ -373,7 +375,7 @@ func (r *run) equal(ctx context.Context, i item) (bool, error) {
 	if err := i.filter.chunks(ctx, header(1)); err != nil && err != errDiffers {
 		return false, err
 	}
-	if !bytes.Equal(first[0], first[1]) {
+	if !bytes.Equal(first[0].sum(), first[1].sum()) {
 		return false, nil
 	}
 	var sums [2]*digest
@@ -386,12 +388,23 @@ func (r *run) equal(ctx context.Context, i item) (bool, error) {
 	return bytes.Equal(sums[0].sum(), sums[1].sum()), nil
 }
 
-// digest is of the bytes of a dump, however they are cut into chunks.
-type digest struct{ hash.Hash }
+// digest is of what a dump says of a filter, however that is cut into chunks.
+type digest struct {
+	hash.Hash
+	native bool // it is a dump of a filter with the native layout, whose chunks also say of which filter they are
+}
 
-func newDigest() *digest { return &digest{sha256.New()} }
+func newDigest() *digest { return &digest{Hash: sha256.New()} }
 
-func (d *digest) add(c rdb.Chunk) { d.Write(c.Data) }
+func (d *digest) add(c rdb.Chunk) {
+	if c.Iter == 1 {
+		d.native = scalableext.IsNativeDump(c.Data)
+	}
+	if d.native {
+		c.Data = scalableext.DumpContent(c.Data, c.Iter == 1)
+	}
+	d.Write(c.Data)
+}
 
 func (d *digest) addNext(c rdb.Chunk) error {
 	d.add(c)

@@ -454,6 +454,49 @@ func TestCopy_changing(t *testing.T) {
 	}
 }
 
+// A filter is copied as it is at one moment, also if a change between two chunks leaves the numbers in its header as they were:
+// a compaction of a cuckoo filter, or another filter under the key.
+func TestCopy_sameNumbers(t *testing.T) {
+	cuckoo := cuckooOf(t, 300)
+	bloom, other := bloomOf(t, 500), bloomOf(t, 0)
+	for i := 0; string(other.Scan(0).Data) != string(bloom.Scan(0).Data); i++ {
+		if _, err := other.Add(name(5000 + i)); err != nil || i > 1000 {
+			t.Fatal("no other filter has the same header", err)
+		}
+	}
+	for key, change := range map[string]func(v *value){
+		"cuckoo": func(v *value) {
+			for i := range 30 {
+				v.cuckoo.Delete(name(i))
+			}
+			v.cuckoo.Compact()
+			for i := range 30 {
+				if err := v.cuckoo.Add(name(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"bloom": func(v *value) { v.bloom = other },
+	} {
+		from, to := newFake(), newFake()
+		v := map[string]*value{"cuckoo": {cuckoo: cuckoo}, "bloom": {bloom: bloom}}[key]
+		from.keys["k"] = v
+		chunks := 0
+		to.before = func(words []string) {
+			if !strings.HasSuffix(words[0], ".LOADCHUNK") {
+				return
+			}
+			if chunks++; chunks == 2 {
+				change(v)
+			}
+		}
+		if report, err := Copy(t.Context(), from, to, options()); err != nil || report.Filters != 1 || chunks < 6 {
+			t.Errorf("%s: %+v, %v, after %d chunks", key, report, err, chunks)
+		}
+		same(t, to.keys, from.keys)
+	}
+}
+
 // TestCopy_damagedByTarget flips a bit of what was loaded.
 func TestCopy_damagedByTarget(t *testing.T) {
 	from, to := newFake(), newFake()

@@ -214,8 +214,8 @@ func TestWindow_unused(t *testing.T) {
 	}
 	wake := func() {
 		t.Helper()
-		if more, err := s.Wake(t.Context(), 1<<20); more || err != nil {
-			t.Fatal(more, err)
+		if next, err := s.Wake(t.Context(), nil, 1<<20); next != nil || err != nil {
+			t.Fatal(next, err)
 		}
 	}
 	for range 3 {
@@ -280,7 +280,7 @@ func TestWindow_keys(t *testing.T) {
 	s.has(g, "a", false)
 	s.has(h, "a", false)
 	for range 2 {
-		if _, err := s.Wake(t.Context(), 1<<20); err != nil {
+		if _, err := s.Wake(t.Context(), nil, 1<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -337,7 +337,7 @@ func TestWindow_dump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Wake(t.Context(), 1<<20); err != nil {
+	if _, err := s.Wake(t.Context(), nil, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	after, err := s.Lookup([]byte("g"))

@@ -9,6 +9,7 @@
 package compaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -162,13 +163,18 @@ func resting(ctx context.Context, work func() (more bool, err error)) error {
 	}
 }
 
-// wake calls the types that asked for it, such as filters with a window, which free the slices that have expired.
+// wake calls the types that asked for it, such as filters with a window, which free the slices that have expired. An object
+// that cannot be compacted keeps none from being called. wake returns the first error.
 func (s *service) wake(ctx context.Context) error {
-	for {
-		if more, err := s.db.Wake(ctx, CompactBytes); err != nil || !more {
-			return err
+	var from []byte
+	var first error
+	err := resting(ctx, func() (more bool, err error) {
+		if from, err = s.db.Wake(ctx, from, CompactBytes); first == nil {
+			first = err
 		}
-	}
+		return from != nil, nil
+	})
+	return cmp.Or(first, err)
 }
 
 func (s *service) reclaim(ctx context.Context) error {

@@ -130,7 +130,7 @@ func (c *checkedObject) layer(number uint64) *Layer {
 
 // Wake implements check.Object.
 func (c *checkedObject) Wake() (at int64, known bool) {
-	return wakeOf(c.o), c.o.typ != nil || c.o.header.Module == format.BuiltInModule
+	return wakeOf(c.o), c.o.wakeKnown()
 }
 
 // Counters implements check.Object.

@@ -10,62 +10,101 @@ import (
 
 // A type may ask to be called at a time, see Type.Wake. The commit that changes an object's header writes a note with the
 // time, and deletes the one that was there. Notes only say when to look: what Compact then does follows from the object.
+//
+// If the type's module is not registered, the time is not known. Then the notes of a key are kept as they are. A commit that
+// gives the object another key, or copies it, notes format.WakeSoon. Once the module is there, Wake calls the type for
+// that note, and writes the right one in its place.
 
-// wakeOf returns when the object's type is to be called, 0 for never.
+// wakeOf returns when the object's type is to be called, 0 for never, and format.WakeSoon if that is not known.
 func wakeOf(o *Object) int64 {
-	if o == nil || o.typ == nil || o.typ.Wake == nil || o.header.Hidden {
+	switch {
+	case o == nil || o.header.Hidden:
+		return 0
+	case !o.wakeKnown():
+		return format.WakeSoon
+	case o.typ == nil || o.typ.Wake == nil:
 		return 0
 	}
 	return o.typ.Wake(o)
 }
 
+// wakeKnown reports whether it is known when the object's type is to be called.
+func (o *Object) wakeKnown() bool { return o.typ != nil || o.header.Module == format.BuiltInModule }
+
 // stageWake stages the note of a key whose type is to be called, and removes the note of the object that was there.
 func (w *Writer) stageWake(key []byte, old, now *Object) {
 	was, is := wakeOf(old), wakeOf(now)
-	if was != 0 && was != is {
+	if was == is && (is == 0 || old.header.ID == now.header.ID) {
+		return
+	}
+	if was != 0 {
 		w.delete(format.AppendWakeKey(w.scratch[:0], was, key))
 	}
-	if is != 0 && was != is {
+	if is != 0 {
 		w.set(format.AppendWakeKey(w.scratch[:0], is, key), nil)
 	}
 }
 
 // Wake, for services, calls Type.Compact of objects whose time has come, see Type.Wake, of at most 16 of them, each in a
-// commit of its own. It reports whether there may be more.
-func (db *DB) Wake(ctx context.Context, budget int) (more bool, err error) {
+// commit of its own. It begins with the note from, nil for the first, and returns the note that it comes to next, nil if
+// there is none. So a caller that goes on with that one comes to all objects, also if some cannot be compacted, or have
+// nothing to do. Their errors are joined.
+func (db *DB) Wake(ctx context.Context, from []byte, budget int) (next []byte, err error) {
 	if err := db.enter(); err != nil {
-		return false, err
+		return nil, err
 	}
 	defer db.exit()
 	const wakeBatch = 16
+	if from == nil {
+		from = []byte{format.TagWake}
+	}
 	due := format.AppendWakeKey(nil, db.Now()+1, nil)
-	notes, err := storage.FirstKeys(ctx, db.store, []byte{format.TagWake}, due, wakeBatch)
+	notes, err := storage.FirstKeys(ctx, db.store, from, due, wakeBatch+1) // none if the clock was set back, and due is before from
 	if err != nil {
-		return false, storage.ReadError(err, "objects to be woken")
+		return nil, storage.ReadError(err, "objects to be woken")
+	}
+	if len(notes) > wakeBatch {
+		notes, next = notes[:wakeBatch], notes[wakeBatch]
 	}
 	for _, note := range notes {
-		at, key, nerr := format.DecodeWakeKey(note)
-		if nerr == nil {
-			_, nerr = db.CompactKey(key, budget, true)
-		}
-		if nerr == nil {
-			nerr = db.removeStale(note, at, key)
-		}
-		err = errors.Join(err, nerr) // the others can be woken all the same
+		err = errors.Join(err, db.wake(note, budget))
 	}
-	return err == nil && len(notes) == wakeBatch, err
+	return next, err
 }
 
-// removeStale removes a note that is not of what is under its key now.
-func (db *DB) removeStale(note []byte, at int64, key []byte) error {
+// wake calls the type of the object that a note is of. If there is more to do, it asks for another compaction.
+func (db *DB) wake(note []byte, budget int) error {
+	at, key, err := format.DecodeWakeKey(note)
+	if err != nil {
+		return err
+	}
+	more, err := db.CompactKey(key, budget, true)
+	if err != nil {
+		return err
+	}
+	if more {
+		db.QueueCompact(key)
+	}
+	return db.settleNote(note, at, key)
+}
+
+// settleNote removes a note that is not of what is under its key now, and writes the one that is.
+func (db *DB) settleNote(note []byte, at int64, key []byte) error {
 	return db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
-		o, err := w.stored(key)
-		if err != nil || wakeOf(o) == at {
+		v, err := w.lookAt(key, withoutValue)
+		if err != nil || v.stored != nil && !v.stored.wakeKnown() {
 			return err
+		}
+		is := wakeOf(v.stored)
+		if is == at {
+			return nil
 		}
 		b := db.store.NewBatch()
 		defer func() { _ = b.Close() }() // releases memory, cannot fail
 		must(b.Delete(note, nil))
+		if is != 0 {
+			must(b.Set(format.AppendWakeKey(nil, is, key), nil, nil))
+		}
 		db.apply.RLock()
 		defer db.apply.RUnlock()
 		_, err = db.store.Commit(b, false)

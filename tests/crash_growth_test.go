@@ -110,7 +110,7 @@ func (c crashGrowth) run(t *testing.T) {
 			s.durable += 40
 		}
 		for {
-			_, err := db.Wake(t.Context(), 1)
+			_, err := db.Wake(t.Context(), nil, 1)
 			must(t, err)
 			more, err := db.CompactQueued(t.Context(), 1)
 			must(t, err)

@@ -126,7 +126,7 @@ func (m *growthModel) step() {
 		before := m.layers(key)
 		for range 1 + r.IntN(4) {
 			if r.IntN(4) == 0 {
-				_, err := m.db.Wake(t.Context(), 1)
+				_, err := m.db.Wake(t.Context(), nil, 1)
 				must(t, err)
 			}
 			more, err := m.db.CompactQueued(t.Context(), 1)
@@ -343,7 +343,7 @@ func (m *growthModel) crash() {
 // settle does all that services are to do.
 func (m *growthModel) settle() {
 	for more := true; more; {
-		_, err := m.db.Wake(m.t.Context(), 1)
+		_, err := m.db.Wake(m.t.Context(), nil, 1)
 		must(m.t, err)
 		more, err = m.db.CompactQueued(m.t.Context(), 1)
 		must(m.t, err)

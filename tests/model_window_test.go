@@ -133,7 +133,7 @@ func (m *windowModel) step() {
 		m.check("lookup", item, present)
 	case n < 820:
 		m.commits()
-		_, err := m.db.Wake(t.Context(), 1<<20)
+		_, err := m.db.Wake(t.Context(), nil, 1<<20)
 		must(t, err)
 	case n < 830:
 		items, present := make([][]byte, 100), make([]bool, 100)

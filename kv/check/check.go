@@ -304,7 +304,7 @@ func (c *Checker) noted(n note) (bool, error) {
 }
 
 // wakeNotes finds notes of when to call a type that no key needs. They do no harm: when the time comes, they are removed.
-// One is left when a damaged key is deleted, or a key while its type's module is not registered.
+// One is left when a damaged key is deleted, or a key is deleted or renamed while its type's module is not registered.
 func (c *Checker) wakeNotes(ctx context.Context) error {
 	return c.each(ctx, []byte{format.TagWake}, []byte{format.TagWake + 1}, func(note, _ []byte) {
 		at, key, err := format.DecodeWakeKey(note)
@@ -518,9 +518,14 @@ func (o *object) wake() {
 	case !known:
 		o.c.wakes[o.key] = -1
 	case at != 0:
-		o.c.wakes[o.key] = at
 		n := note{key: format.AppendWakeKey(nil, at, []byte(o.key))}
-		if noted, err := o.c.noted(n); err != nil || !noted {
+		noted, err := o.c.noted(n)
+		if err == nil && !noted { // the key may have got the object while the module was not registered
+			if noted, err = o.c.noted(note{key: format.AppendWakeKey(nil, format.WakeSoon, []byte(o.key))}); noted {
+				at = format.WakeSoon
+			}
+		}
+		if o.c.wakes[o.key] = at; err != nil || !noted {
 			o.c.lostWakes = append(o.c.lostWakes, n.key)
 			o.problem(LostWake, "%w: key %q is to be compacted at %d, which is not noted", errors.Join(format.ErrCorrupt, err), o.key, at)
 		}

@@ -165,6 +165,9 @@ func DecodeExpiryKey(b []byte) (expiry int64, key []byte, err error) {
 	return decodeTimed(b, TagExpiry, "expiry")
 }
 
+// WakeSoon is the time of a wake key that was written without knowing when the type is to be called.
+const WakeSoon = 1
+
 // AppendWakeKey appends the key that notes when the type of a user key's object is to be called, in Unix milliseconds.
 func AppendWakeKey(dst []byte, at int64, key []byte) []byte {
 	return append(AppendOrdered(append(dst, TagWake), uint64(at)), key...)

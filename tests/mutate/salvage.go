@@ -124,7 +124,7 @@ var damage = []mutation{
 	inSalvage("a filter is left out because the note of when it forgets is lost", "./tests", "^TestRepair_wake$", edit{"salvage/salvage.go",
 		" && lost != check.LostWake", ""}),
 	inSalvage("a lost note of when a filter forgets is no problem", "./tests", "^TestRepair_wake$", edit{"kv/check/check.go",
-		"		if noted, err := o.c.noted(n); err != nil || !noted {\n			o.c.lostWakes", "		if false {\n			noted, err := o.c.noted(n)\n			_ = noted\n			o.c.lostWakes"}),
+		"		if o.c.wakes[o.key] = at; err != nil || !noted {\n", "		if o.c.wakes[o.key] = at; false {\n"}),
 	inSalvage("a lost note of when a filter forgets stays lost", "./tests", "^TestRepair_wake$", edit{"kv/check/repair.go",
 		"		must(b.Set(note, nil, nil))\n", ""}),
 	inSalvage("a note of when a filter forgets that it does not need stays", "./tests", "^TestRepair_wake$", edit{"kv/check/repair.go",

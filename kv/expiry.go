@@ -70,8 +70,9 @@ func (w *Writer) setExpiry(key []byte, o *Object, at int64, hidden bool) error {
 // sweepBatch is how many keys a sweep removes in one commit. It holds their locks for about a hundred microseconds.
 const sweepBatch = 16
 
-// Sweep, for services, removes keys that have expired, in one commit of at most 16 keys. It reports whether there may
-// be more, including those that another call is about to remove.
+// Sweep, for services, removes keys that have expired, in one commit of at most 16 keys. It leaves those that a writer has
+// locked. It reports whether there may be more, including those that another call is about to remove; but not whether
+// locked ones are left: as long as the writer goes on, another call would do nothing.
 func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	if err := db.enter(); err != nil {
 		return false, err
@@ -82,19 +83,16 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 		return more, nil
 	}
 	from := db.expiry.Raise()
-	notes, next, err := db.expiredNotes(ctx, from, now)
+	notes, next, more, err := db.expiredNotes(ctx, from, now)
 	db.pauseAt("sweep: found")
+	could := false
 	if err == nil {
-		err = db.sweep(notes)
+		could, err = db.sweep(notes)
 	} else {
 		next = from
 	}
 	db.expiry.Leave(next)
-	if err != nil {
-		return false, err
-	}
-	_, more = db.expiry.Due(now)
-	return more, nil
+	return more && could && err == nil, err
 }
 
 // ExpiredKeys is Metrics.ExpiredKeys: how many keys Sweep has removed.
@@ -106,15 +104,16 @@ type expiryNote struct {
 	object bool // the key has an object; else it is a string
 }
 
-// expiredNotes returns the notes of keys that have expired, one batch at most, and the first note that it leaves.
-func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes []expiryNote, next []byte, err error) {
+// expiredNotes returns the notes of keys that have expired and are not locked, one batch at most, the first note that it
+// leaves, and whether there are more such notes.
+func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes []expiryNote, next []byte, more bool, err error) {
 	lower := from
 	if len(lower) == 0 {
 		lower = []byte{format.TagExpiry}
 	}
 	it, err := db.iterate(ctx, lower, expiry.End)
 	if err != nil {
-		return nil, nil, storage.ReadError(err, "expired keys")
+		return nil, nil, false, storage.ReadError(err, "expired keys")
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	next = expiry.End
@@ -122,39 +121,44 @@ func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes [
 	for ok := it.First(); ok; ok = it.Next() {
 		at, key, err := format.DecodeExpiryKey(it.Key())
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
+		}
+		if at <= now && !db.isKeyFree(key) { // it must not hold up those behind it
+			db.expiry.Lower(it.Key())
+			continue
 		}
 		room -= 2*len(key) + 1024 // a header, a note, a count
 		if at > now || len(notes) == sweepBatch || room < 0 && len(notes) > 0 {
-			next = bytes.Clone(it.Key())
+			next, more = bytes.Clone(it.Key()), at <= now
 			break
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return nil, nil, storage.ReadError(err, "expired keys")
+			return nil, nil, false, storage.ReadError(err, "expired keys")
 		}
 		notes = append(notes, expiryNote{at, bytes.Clone(key), len(value) > 0})
 	}
 	if err := it.Error(); err != nil {
-		return nil, nil, storage.ReadError(err, "expired keys")
+		return nil, nil, false, storage.ReadError(err, "expired keys")
 	}
-	return notes, next, nil
+	return notes, next, more, nil
 }
 
-func (db *DB) sweep(notes []expiryNote) error {
+// sweep removes the keys of notes, and reports whether it could: not while a transaction holds the gate.
+func (db *DB) sweep(notes []expiryNote) (could bool, err error) {
 	if len(notes) == 0 {
-		return nil
+		return true, nil
 	}
 	w, err := db.newWriter(NoSync)
 	if err != nil {
 		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
-		return err
+		return false, err
 	}
 	w.unseen = true
 	var unread error
 	var removed uint64
 	err = w.run(func(w *Writer) error {
-		if !w.lockFor(notes) {
+		if could = w.lockFor(notes); !could {
 			return nil
 		}
 		for _, n := range notes {
@@ -173,14 +177,14 @@ func (db *DB) sweep(notes []expiryNote) error {
 	})
 	if err != nil {
 		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
-		return errors.Join(err, unread)
+		return could, errors.Join(err, unread)
 	}
 	db.stats.expired.Add(removed)
-	return unread
+	return could, unread
 }
 
 // lockFor locks the keys of notes whose locks are free, and reports whether the sweep goes on. A sweep never waits
-// for a writer, as other writers would then wait for the sweep. The next sweep comes to the others.
+// for a writer, as other writers would then wait for the sweep. A later sweep comes to the others.
 func (w *Writer) lockFor(notes []expiryNote) bool {
 	db := w.db
 	free := db.gate.TryRLock()

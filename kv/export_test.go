@@ -171,14 +171,7 @@ func (db *DB) AwaitCache() { db.residency.cache.Wait() }
 func (db *DB) ReleaseEnded() { db.releaseEnded() }
 
 // KeyFree reports whether nobody holds the write lock of a key.
-func (db *DB) KeyFree(key string) bool {
-	lock := db.keyLock([]byte(key))
-	if !lock.TryLock() {
-		return false
-	}
-	lock.Unlock()
-	return true
-}
+func (db *DB) KeyFree(key string) bool { return db.isKeyFree([]byte(key)) }
 
 // GateFree reports whether nobody holds the gate, or waits for it.
 func (db *DB) GateFree() bool {

@@ -56,6 +56,16 @@ func (db *DB) headerKey(dst, key []byte) []byte {
 // and the cache, and never while it waits for a sync.
 func (db *DB) keyLock(key []byte) *sync.Mutex { return &db.keyLocks[db.keyLockIndex(key)].Mutex }
 
+// isKeyFree reports whether no writer holds the lock of a key at the moment.
+func (db *DB) isKeyFree(key []byte) bool {
+	lock := db.keyLock(key)
+	if !lock.TryLock() {
+		return false
+	}
+	lock.Unlock()
+	return true
+}
+
 // keyLockIndex is also the number of the group that the key is counted in: only the holder of the lock writes the
 // group's count.
 func (db *DB) keyLockIndex(key []byte) uint8 { return uint8(db.hash(key) >> (64 - keyLockBits)) }

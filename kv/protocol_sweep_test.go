@@ -64,6 +64,122 @@ func TestSweep_another(t *testing.T) {
 	s.check(t)
 }
 
+// A sweep leaves a key that is locked after it has found it, without waiting for the lock, and a later one comes to it.
+func TestSweep_lockedMeanwhile(t *testing.T) {
+	held := newStops()
+	s := openKeys(t, nil, *kv.WithPause(&kv.Options{}, held.at))
+	defer s.close(t)
+	s.set(t, "k", "v", kv.SetOptions{Expiry: s.Now() + 1})
+	s.set(t, "other", "v", kv.SetOptions{Expiry: s.Now() + 1})
+	s.passed.Store(1)
+	found := held.next("sweep: found")
+	swept := make(chan error, 1)
+	go func() {
+		_, err := s.Sweep(t.Context())
+		swept <- err
+	}()
+	<-found.reached
+	w, err := s.Begin(kv.NoSync, []byte("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.KeyFree("other") {
+		t.Fatal("the keys have the same lock")
+	}
+	found.release()
+	if err := <-swept; err != nil {
+		t.Fatal(err)
+	}
+	s.wantExpiryBacklog(t, 1)
+	w.Discard()
+	s.sweepAll(t)
+	s.wantExpiryBacklog(t, 0)
+	s.check(t)
+}
+
+// While a writer holds the locks of all keys that a sweep finds, there is nothing that a sweep can do at once: the service
+// must not call it again without a rest. The keys are removed once the locks are free.
+func TestSweep_allLocked(t *testing.T) {
+	for name, hold := range map[string]func(s keyStore) (end func()){
+		"a writer of the key": func(s keyStore) func() {
+			w, err := s.Begin(kv.NoSync, []byte("k"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w.Discard
+		},
+		"a transaction": func(s keyStore) func() {
+			tx, err := s.BeginExclusive(t.Context(), kv.NoSync)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() { _ = tx.Rollback() }
+		},
+	} {
+		s := openKeys(t, nil, kv.Options{})
+		s.set(t, "k", "v", kv.SetOptions{Expiry: s.Now() + 1})
+		s.passed.Store(1)
+		end := hold(s)
+		for range 2 {
+			if more, err := s.Sweep(t.Context()); more || err != nil {
+				t.Errorf("%s: Sweep = %v, %v, want no more for now", name, more, err)
+			}
+			s.wantExpiryBacklog(t, 1)
+		}
+		end()
+		if more, err := s.Sweep(t.Context()); more || err != nil {
+			t.Errorf("%s: Sweep = %v, %v after its end, want no more", name, more, err)
+		}
+		if n := s.ExpiredKeys(); n != 1 {
+			t.Errorf("%s: %d keys were removed", name, n)
+		}
+		s.check(t)
+		s.close(t)
+	}
+}
+
+// Expired keys that are locked hold up no others, however many they are.
+func TestSweep_manyLocked(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	begin := func() *kv.Writer {
+		w, err := s.Begin(kv.NoSync, []byte("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	w := begin()
+	var locked []string
+	for i := 0; len(locked) < 40; i++ {
+		if key := fmt.Sprint("locked ", i); !s.KeyFree(key) {
+			locked = append(locked, key)
+		}
+	}
+	w.Discard()
+	for _, key := range locked {
+		s.set(t, key, "v", kv.SetOptions{Expiry: s.Now() + 1})
+	}
+	w = begin()
+	const others = 40
+	for i, n := 0, 0; n < others; i++ {
+		if key := fmt.Sprint("other ", i); s.KeyFree(key) {
+			s.set(t, key, "v", kv.SetOptions{Expiry: s.Now() + 2})
+			n++
+		}
+	}
+	s.passed.Store(2)
+	s.sweepAll(t)
+	s.wantExpiryBacklog(t, len(locked))
+	if n := s.ExpiredKeys(); n != others {
+		t.Errorf("%d keys were removed, want %d", n, others)
+	}
+	w.Discard()
+	s.sweepAll(t)
+	s.wantExpiryBacklog(t, 0)
+	s.check(t)
+}
+
 // A sweep makes a commit of a few keys, so that nobody waits long for one of them.
 func TestSweep_few(t *testing.T) {
 	s := openKeys(t, nil, kv.Options{})

@@ -42,17 +42,17 @@ var guards = []mutation{
 			"\th.sweeps--\n",
 			""},
 	}},
-	{name: "a sweep forgets keys that are locked", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
+	{name: "a sweep forgets keys that are locked", pkg: "./kv", tests: "^TestSweep_lockedMeanwhile$", edits: []edit{
 		{"kv/expiry.go",
 			"			db.expiry.Lower(format.AppendExpiryKey(nil, n.at, n.key))\n		}\n	}\n	return free",
 			"			_ = n.at\n		}\n	}\n	return free"},
 	}},
-	{name: "a sweep waits for the lock of a key", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
+	{name: "a sweep waits for the lock of a key", pkg: "./kv", tests: "^TestSweep_lockedMeanwhile$", edits: []edit{
 		{"kv/expiry.go",
 			"\t\tcase free && db.keyLocks[i].TryLock():\n",
 			"\t\tcase free && func() bool { db.keyLocks[i].Lock(); return true }():\n"},
 	}},
-	{name: "a sweep removes keys whose locks it has not", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
+	{name: "a sweep removes keys whose locks it has not", pkg: "./kv", tests: "^TestSweep_lockedMeanwhile$", edits: []edit{
 		{"kv/expiry.go",
 			"\t\t\tif !slices.Contains(w.keys, db.keyLockIndex(n.key)) {\n\t\t\t\tcontinue\n\t\t\t}\n",
 			""},
@@ -1357,8 +1357,8 @@ var guards = []mutation{
 	}},
 	{name: "a sweep that is refused forgets its keys", pkg: "./kv", tests: "^TestSweep_fullDisk$", edits: []edit{
 		{"kv/expiry.go",
-			"	if err != nil {\n		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))\n		return err\n",
-			"	if err != nil {\n		return err\n"},
+			"	if err != nil {\n		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))\n		return false, err\n",
+			"	if err != nil {\n		return false, err\n"},
 	}},
 	{name: "a filter in place of a string is removed as a string", pkg: "./kv", tests: "^TestSweep_sameTime$", edits: []edit{
 		{"kv/staged_keys.go",

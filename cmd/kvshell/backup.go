@@ -56,6 +56,11 @@ func (sh *shell) backup(ctx context.Context, target string, o backup.Options) (e
 	case target == "-" && tty.IsTerminal(sh.stdout):
 		return exit.Usagef("backup -: standard output is a terminal: send the archive to a file, as in backup - >FILE")
 	}
+	if target == "-" {
+		if err := sh.refuseStream("backup", "standard output", sh.stdout); err != nil {
+			return err
+		}
+	}
 	db, err := sh.openExisting()
 	if err != nil {
 		return err

@@ -76,6 +76,9 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (er
 	if _, err := sh.dir(); err != nil {
 		return err
 	}
+	if err := sh.refuseOwnFiles(file, f.Out()); err != nil {
+		return err
+	}
 	p, err := dedup.Open(key, file, sh.stdin, sh.stdout, sh.stderr, f)
 	if err != nil {
 		return err
@@ -95,4 +98,15 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (er
 		p.Progress = progress.New(sh.stderr, p.InputSize())
 	}
 	return p.Run(ctx, db)
+}
+
+// refuseOwnFiles refuses input and OUT of a run of dedup in the store's directory.
+func (sh *shell) refuseOwnFiles(file, out string) error {
+	if err := sh.refuseInput("dedup", file); err != nil {
+		return err
+	}
+	if out == "" {
+		return sh.refuseStream("dedup", "standard output", sh.stdout)
+	}
+	return sh.refuseOutput("dedup", out)
 }

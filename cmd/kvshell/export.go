@@ -55,6 +55,14 @@ func (sh *shell) export(ctx context.Context, key, file string, replace bool) (er
 	case file == "-" && tty.IsTerminal(sh.stdout):
 		return exit.Usagef("export %s -: standard output is a terminal: send it to a file, as in export KEY - >FILE", key)
 	}
+	if file == "-" {
+		err = sh.refuseStream("export", "standard output", sh.stdout)
+	} else {
+		err = sh.refuseOutput("export", file)
+	}
+	if err != nil {
+		return err
+	}
 	db, err := sh.openExisting()
 	if err != nil {
 		return err
@@ -176,6 +184,9 @@ func (sh *shell) importKey(ctx context.Context, key, file string, o importFlags)
 		return exit.Usagef("import: --bits and --hashes need --from redisson")
 	case o.Merge && o.from != 0:
 		return exit.Usagef("import: --merge and --from exclude each other: filters of other libraries cannot be merged")
+	}
+	if err := sh.refuseInput("import", file); err != nil {
+		return err
 	}
 	in := sh.stdin
 	switch {

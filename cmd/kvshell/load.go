@@ -84,6 +84,9 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 		return exit.Usagef("load --replace needs the store in a directory: over a connection (%s) it could not tell what a killed run left "+
 			"from other keys; give -d DIR", sh.server.Given())
 	}
+	if err := sh.refuseInput("load", file); err != nil {
+		return err
+	}
 	most := f.Batch
 	if sh.address != nil {
 		most = min(most, load.MaxSentLines)

@@ -121,6 +121,9 @@ equal already, but for the time to live, which becomes that of the file. --on-co
 `
 
 func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options) (err error) {
+	if err := sh.refuseInput("import-rdb", name); err != nil {
+		return err
+	}
 	in := sh.stdin
 	switch {
 	case name == "":

@@ -53,6 +53,8 @@ func (sh *shell) salvage(ctx context.Context, dir, newDir string, o salvage.Opti
 		return exit.Usagef("salvage: this needs the directory of a store, not %s", sh.server.Given())
 	case dir == "" || newDir == "":
 		return exit.Usagef(`salvage: DIR and NEWDIR must not be ""`)
+	case isBelow(newDir, dir):
+		return exit.Usagef("salvage: NEWDIR %s is inside DIR, %s, which salvage does not change: name a directory elsewhere", newDir, dir)
 	}
 	if tty.IsTerminal(sh.stderr) {
 		var bar *progress.Bar

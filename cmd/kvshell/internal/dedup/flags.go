@@ -44,6 +44,9 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	input.StopAtDamageVar(flags, &f.stop)
 }
 
+// Out returns the path of OUT, "" for standard output.
+func (f *Flags) Out() string { return f.out }
+
 // Check returns a usage error for flags that make no run. It needs no store.
 func (f *Flags) Check(key string) error {
 	if f.out == input.Stdin {

@@ -90,12 +90,16 @@ func (s *service) Info() (string, []module.InfoField) {
 	}
 }
 
+// most is how many intervals work that fails on damage rests at most.
+const most = 64
+
 // every calls work at an interval. It logs an error only if it differs from the last one, so that a full disk does
-// not fill the log too.
+// not fill the log too. Each time that work fails on damage, which is not going to heal, the rest before the next attempt is
+// doubled.
 func (s *service) every(ctx context.Context, interval time.Duration, work func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	last := ""
+	last, rest := "", interval
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,6 +107,10 @@ func (s *service) every(ctx context.Context, interval time.Duration, work func(c
 		case <-ticker.C:
 		}
 		err := work(ctx)
+		if next := restAfter(err, rest, interval); next != rest {
+			rest = next
+			ticker.Reset(rest)
+		}
 		switch {
 		case err == nil:
 			last = ""
@@ -113,6 +121,14 @@ func (s *service) every(ctx context.Context, interval time.Duration, work func(c
 			s.log.Warn("sievekv: compaction", "dir", s.db.Dir(), "error", err)
 		}
 	}
+}
+
+// restAfter returns how long work that is done at an interval rests before the next attempt.
+func restAfter(err error, last, interval time.Duration) time.Duration {
+	if errors.Is(err, kv.ErrCorrupt) {
+		return min(2*last, most*interval)
+	}
+	return interval
 }
 
 // putOff reports whether work has to wait.

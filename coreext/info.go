@@ -131,6 +131,8 @@ func storeSections(db *kv.DB, about kv.About) ([]infoSection, error) {
 			{Name: "compactions", Value: m.TableCompactions},
 			{Name: "read_amplification", Value: m.ReadAmp},
 			{Name: "background_errors", Value: m.BackgroundErrors},
+			{Name: "damaged_blocks", Value: m.DamagedBlocks},
+			{Name: "damaged_reads", Value: m.DamagedReads},
 		}},
 	}, nil
 }

@@ -146,6 +146,17 @@ func (db *DB) Health() error {
 	return nil
 }
 
+// DamagedBlocks returns how many blocks of tables were found damaged since Open and are still there, 0 for a store that is
+// closed. Reads of what is in them fail with ErrCorrupt.
+func (db *DB) DamagedBlocks() int {
+	if db.enter() != nil {
+		return 0
+	}
+	defer db.exit()
+	blocks, _ := db.store.DamagedBlocks()
+	return blocks
+}
+
 // enter announces a use of Pebble or ristretto. If it returns nil, the caller calls exit afterwards. Uses may nest.
 func (db *DB) enter() error {
 	db.users.Add(1)

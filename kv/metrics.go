@@ -69,6 +69,8 @@ type Metrics struct {
 	ReadAmp          int            // most tables that a read may have to look at
 	Behind           bool           // compactions of tables are behind: a commit waits for them, or soon will
 	BackgroundErrors uint64         // since Open
+	DamagedBlocks    int            // blocks of tables that were found damaged since Open, and are still there
+	DamagedReads     uint64         // reads that failed on damaged tables since Open
 	Levels           []LevelMetrics // newest level first
 }
 
@@ -97,6 +99,7 @@ func (db *DB) Metrics() (Metrics, error) {
 		DiskBytes:      p.DiskBytes, TableBytes: p.TableBytes, LogBytes: p.LogBytes, ReserveBytes: uint64(db.store.Space.Ballast()),
 		LogBytesIn: p.LogBytesIn, LogBytesWritten: p.LogBytesWritten, MemTableBytes: p.MemTableBytes, Flushes: p.Flushes,
 		TableCompactions: p.TableCompactions, CompactionDebt: p.CompactionDebt, ReadAmp: p.ReadAmp, Behind: p.Behind,
+		DamagedBlocks: p.DamagedBlocks, DamagedReads: p.DamagedReads,
 	}, nil
 }
 

@@ -141,4 +141,8 @@ var singles = []single{
 	gauge("read_amplification", "Tables a read may have to look at.", func(m *kv.Metrics) float64 { return float64(m.ReadAmp) }),
 	counter("background_errors_total", "Failed flushes and compactions, which are tried again.",
 		func(m *kv.Metrics) float64 { return float64(m.BackgroundErrors) }),
+	gauge("damaged_blocks", "Blocks of tables that were found damaged and are still there: reads of what is in them fail.",
+		func(m *kv.Metrics) float64 { return float64(m.DamagedBlocks) }),
+	counter("damaged_reads_total", "Reads that failed on damaged tables.",
+		func(m *kv.Metrics) float64 { return float64(m.DamagedReads) }),
 }

@@ -15,7 +15,7 @@ import (
 
 // MetricsHandler serves three paths. GET /metrics gives metrics in Prometheus' text format. /healthz answers 200
 // while the process runs. /readyz answers 200 if the store takes reads and writes and the server is not shutting
-// down, otherwise 503 with the reason.
+// down, otherwise 503 with the reason. If damage was met in the store, it says so: all else is still answered.
 func (s *Server) MetricsHandler(o *MetricsOptions) http.Handler {
 	if o == nil {
 		o = &MetricsOptions{}
@@ -34,9 +34,17 @@ func (s *Server) MetricsHandler(o *MetricsOptions) http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = fmt.Fprintln(w, "ok")
+		_, _ = fmt.Fprintln(w, readyText(s.db.DamagedBlocks()))
 	})
 	return o.guard(s, mux)
+}
+
+// readyText returns what /readyz says of a store that takes reads and writes.
+func readyText(damaged int) string {
+	if damaged == 0 {
+		return "ok"
+	}
+	return fmt.Sprintf("ok, but damaged: reads of %d blocks of tables fail; check the store, and restore a backup or salvage it", damaged)
 }
 
 // collector makes metrics from the server's counters when it is asked.

@@ -223,7 +223,13 @@ func (s *Store) openPebble() error {
 		return openError(s.Dir, err)
 	}
 	po := s.pebbleOptions()
-	compactions := &scheduler{may: s.mayCompact, full: s.mustSpare}
+	compactions := s.newScheduler()
+	po.EventListener.BackgroundError = func(err error) {
+		if pebble.IsCorruptionError(err) {
+			compactions.metDamage()
+		}
+		s.backgroundError(err)
+	}
 	po.Experimental.CompactionScheduler = compactions
 	po.FileCache = s.newFileCache()
 	defer po.FileCache.Unref() // Pebble has a reference of its own

@@ -35,7 +35,8 @@ const tableBlockSize = 16 << 10
 
 func (s *Store) pebbleOptions() *pebble.Options {
 	logger := &pebbleLogger{s}
-	s.backups.FS = s.Files
+	s.badBlocks.FS, s.badBlocks.files = s.Files, make(map[string]map[int64]error)
+	s.backups.FS = &s.badBlocks
 	po := &pebble.Options{
 		FS: &s.backups,
 		// Pebble's older formats have a log in which one flipped bit can drop everything behind it without an error.
@@ -59,9 +60,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 			BackgroundError: s.backgroundError,
 			WriteStallBegin: func(pebble.WriteStallBeginInfo) { s.stall.Lock(); s.stalled.Store(stalled) },
 			WriteStallEnd:   func() { s.stalled.Store(0); s.stall.Unlock() },
-			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				s.opts.Logger.Error("sievekv: corrupt table", "dir", s.Dir, "path", info.Path, "error", info.Details.Error())
-			},
+			DataCorruption:  s.corruptTable,
 		},
 	}
 	for i := range po.Levels {

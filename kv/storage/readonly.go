@@ -57,7 +57,7 @@ func (s *Store) openReadOnly() (err error) {
 	po := s.pebbleOptions()
 	po.ReadOnly = true
 	_, po.DisableConsistencyCheck = under.(*remains.FS) // what is left of a table has another size
-	compactions := &scheduler{may: s.mayCompact, full: s.mustSpare}
+	compactions := s.newScheduler()
 	po.Experimental.CompactionScheduler = compactions
 	po.FileCache = s.newFileCache()
 	defer po.FileCache.Unref() // Pebble has a reference of its own

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -16,9 +17,14 @@ import (
 //     panics in a goroutine of its own.
 //   - On a full disk it grants none unless a call of Compact is under way. Other compactions would use up the room
 //     there is, the ballast's too, before they give any back.
+//   - After a compaction that has failed on a damaged table it grants none for a while. Pebble would repeat it at once,
+//     and without end, if the table is in level 0. The rest doubles from one failure to the next. It is short while a
+//     commit or a call of Compact waits for compactions.
 //   - It grants none once the store has failed, but for the exception of Store.mayCompact.
 type scheduler struct {
-	may func() bool // see Store.mayCompact; called with mu held, and sometimes Pebble's mutex too
+	may     func() bool      // see Store.mayCompact; called with mu held, and sometimes Pebble's mutex too
+	hurried func() bool      // a commit waits for compactions; called like may
+	now     func() time.Time // time.Now, but for tests
 
 	mu      sync.Mutex
 	db      pebble.DBForCompaction
@@ -28,7 +34,13 @@ type scheduler struct {
 	asked   int         // calls of Compact under way
 	running int
 	refused bool           // a compaction was refused since grant last looked
+	rest    time.Duration  // after the last failure on damage; 0 if there was none
+	since   time.Time      // of the last failure on damage
 	grants  sync.WaitGroup // calls of grant under way; added to with mu held
+}
+
+func (s *Store) newScheduler() *scheduler {
+	return &scheduler{may: s.mayCompact, full: s.mustSpare, hurried: func() bool { return s.stalled.Load() != 0 }, now: time.Now}
 }
 
 // start allows compactions.
@@ -68,7 +80,29 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 
 // room reports whether one more compaction may run. The caller holds mu.
 func (s *scheduler) room() bool {
-	return s.started && !s.closed && s.may() && (s.asked > 0 || !s.full()) && s.running < s.db.GetAllowedWithoutPermission()
+	return s.started && !s.closed && s.may() && (s.asked > 0 || !s.full()) && !s.rests() && s.running < s.db.GetAllowedWithoutPermission()
+}
+
+// How long no compaction begins after one has failed on damage: from the first failure on, and at most.
+const (
+	firstRest   = time.Second
+	longestRest = 64 * time.Second
+)
+
+// metDamage is called, sometimes with Pebble's mutex held, when a compaction has failed on damage.
+func (s *scheduler) metDamage() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since, s.rest = s.now(), min(max(2*s.rest, firstRest), longestRest)
+}
+
+// rests reports whether no compaction may begin yet after one that has failed on damage. The caller holds mu.
+func (s *scheduler) rests() bool {
+	rest := s.rest
+	if s.asked > 0 || s.hurried() {
+		rest = min(rest, firstRest)
+	}
+	return s.now().Sub(s.since) < rest
 }
 
 // reclaims reports whether a call of Compact is under way.

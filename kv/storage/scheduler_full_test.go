@@ -20,8 +20,8 @@ func (oneAtATime) Schedule(pebble.CompactionGrantHandle) bool { return false }
 // On a full disk only a call of Compact may compact.
 func TestScheduler_full(t *testing.T) {
 	full := true
-	s := &scheduler{may: func() bool { return true }, full: func() bool { return full }}
-	s.Register(0, oneAtATime{})
+	s, _ := newScheduler(oneAtATime{})
+	s.full = func() bool { return full }
 	s.start()
 	try := func(want bool, when string) {
 		t.Helper()

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -31,9 +32,9 @@ func (p *schedulable) Schedule(pebble.CompactionGrantHandle) bool {
 	return true
 }
 
-func newScheduler(p *schedulable) (s *scheduler, may *bool) {
+func newScheduler(p pebble.DBForCompaction) (s *scheduler, may *bool) {
 	ok := true
-	s = &scheduler{may: func() bool { return ok }, full: func() bool { return false }}
+	s = &scheduler{may: func() bool { return ok }, full: func() bool { return false }, hurried: func() bool { return false }, now: time.Now}
 	s.Register(0, p)
 	return s, &ok
 }
@@ -133,4 +134,49 @@ func TestScheduler_panics(t *testing.T) {
 		}
 	}()
 	s.grant()
+}
+
+// After a compaction that has failed on damage none begins for a while, and the while doubles. It is short if somebody waits.
+func TestScheduler_damage(t *testing.T) {
+	p := &schedulable{t: t, allowed: 1}
+	s, _ := newScheduler(p)
+	now, hurried := time.Unix(1, 0), false
+	s.now, s.hurried = func() time.Time { return now }, func() bool { return hurried }
+	s.start()
+	begins := func() bool {
+		granted, handle := s.TrySchedule()
+		if granted {
+			handle.Done()
+		}
+		return granted
+	}
+	if !begins() {
+		t.Fatal("a compaction is refused, and none has failed")
+	}
+	for i, rest := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 64, 64} {
+		s.metDamage()
+		now = now.Add(rest*time.Second - 1)
+		if begins() {
+			t.Errorf("after failure %d a compaction begins within %d seconds", i+1, rest)
+		}
+		hurried = true
+		if i > 0 && !begins() {
+			t.Errorf("after failure %d no compaction begins, and a commit waits for it", i+1)
+		}
+		hurried = false
+		s.ask(1)
+		if i > 0 && !begins() {
+			t.Errorf("after failure %d no compaction begins, and Compact waits for it", i+1)
+		}
+		s.ask(-1)
+		now = now.Add(1)
+		if !begins() {
+			t.Errorf("after failure %d no compaction begins in %d seconds", i+1, rest)
+		}
+	}
+	s.metDamage()
+	s.ask(1)
+	if hurried = true; begins() {
+		t.Error("a compaction is repeated at once because somebody waits")
+	}
 }

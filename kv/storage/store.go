@@ -64,7 +64,8 @@ type Store struct {
 	Space *freeze.Space
 	Files *freeze.FS
 
-	backups backups // Pebble's file system, above Files
+	backups   backups   // Pebble's file system, above badBlocks
+	badBlocks badBlocks // above Files
 
 	// DescriptorLimit is how many descriptors the process might have when the store was opened, 0 if there is no
 	// limit or it is not known. DescriptorNeed is the most that the store takes; with a lower limit it may have to
@@ -346,10 +347,11 @@ func (s *Store) Compact(ctx context.Context, start, end []byte) error {
 	if err != nil && s.closing.Load() {
 		return ErrClosed
 	}
-	if err == nil {
-		s.shrinkBallast()
+	if err != nil {
+		return ReadError(err, "compaction of tables")
 	}
-	return err
+	s.shrinkBallast()
+	return nil
 }
 
 // AwaitRoom waits while Pebble makes commits wait. A caller calls it before it takes a lock that holds up others.

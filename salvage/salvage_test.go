@@ -494,6 +494,31 @@ func (silent) Infof(string, ...any)  {}
 func (silent) Errorf(string, ...any) {}
 func (silent) Fatalf(string, ...any) {}
 
+// Keys whose headers are lost are named where notes of when they expire have their names.
+func TestRecover_headerless(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	const keys = 300
+	for i := range keys {
+		_, err := db.SetWith(fmt.Sprint("key ", i), make([]byte, 300), sievekv.SetOptions{ExpireAt: time.Now().Add(time.Hour)})
+		check(t, err)
+	}
+	check(t, db.Store().CompactTables(t.Context()), db.Close())
+	flip(t, dir)
+	report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
+	check(t, err)
+	if report.Recovered == 0 || report.Recovered == keys || len(report.Left) != keys-int(report.Recovered) {
+		t.Errorf("%d keys recovered, %d left out, of %d", report.Recovered, len(report.Left), keys)
+	}
+	db = open(t, dir+".new")
+	defer db.Close()
+	for _, k := range report.Left {
+		if _, err := db.Get(k.Key); !errors.Is(err, kv.ErrNotFound) {
+			t.Errorf("%q, which was left out: %v", k.Key, err)
+		}
+	}
+}
+
 // TestRecover_export exports a filter that was recovered with losses, and imports it: it stays marked.
 func TestRecover_export(t *testing.T) {
 	dir := damaged(t)

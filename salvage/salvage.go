@@ -33,6 +33,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -83,49 +84,76 @@ func (r *Report) Whole() bool {
 }
 
 // Check checks the store in dir without a change, also one that kv.Open refuses. Only the FS, the Modules, the cache
-// sizes, the Clock and the Logger of the options count. With CheckOptions.Repair the store is then opened with all of the
-// options, unless some of it is lost or that is refused: then nothing is repaired.
-func Check(ctx context.Context, dir string, o kv.Options, c kv.CheckOptions) (report *kv.CheckReport, err error) {
-	if !c.Repair {
-		report, _, err := look(ctx, dir, o, c.Deep)
+// sizes, the Clock and the Logger of the options count. If it finds a problem it reads every table, as with
+// CheckOptions.Deep, so that the same damage is reported in the same way.
+//
+// With CheckOptions.Repair it is a deep check of the store as it was, and the report also has what is mended: the store is
+// then opened with all of the options, unless some of it is lost or that is refused. Then nothing is repaired.
+func Check(ctx context.Context, dir string, o kv.Options, c kv.CheckOptions) (*kv.CheckReport, error) {
+	// Log, MANIFEST and all tables must be whole before anything is changed.
+	report, from, err := look(ctx, dir, o, c.Deep || c.Repair)
+	if err == nil && !c.Deep && len(report.Problems) > 0 {
+		report, from, err = look(ctx, dir, o, true)
+	}
+	if err != nil || !c.Repair {
 		return report, err
 	}
-	// Log, MANIFEST and all tables must be whole before anything is changed.
-	report, whole, err := look(ctx, dir, o, true)
-	if err != nil {
-		return nil, err
-	}
-	if !whole {
+	if !from.whole() {
 		report.Notes = append(report.Notes, "nothing was repaired, as some of the store is lost, or may be")
 		return report, nil
 	}
+	return report, repair(ctx, dir, o, report, from)
+}
+
+// look checks the store without a change. What it returns of the store is closed.
+func look(ctx context.Context, dir string, o kv.Options, deep bool) (report *kv.CheckReport, from *left, err error) {
+	from, err = open(ctx, dir, o, remains.Deep(deep))
+	if !deep && errors.Is(err, kv.ErrCorrupt) { // what opening reads is in a damaged block: all tables have to be read
+		from, err = open(ctx, dir, o, true)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, from.close()) }()
+	report, err = from.db.CheckWith(ctx, kv.CheckOptions{Deep: deep})
+	if err == nil {
+		err = from.tell(ctx, report)
+	}
+	return report, from, err
+}
+
+// repair mends a store that was found to be whole, and adds to the report what it has mended.
+func repair(ctx context.Context, dir string, o kv.Options, report *kv.CheckReport, from *left) error {
 	db, err := kv.Open(dir, &o)
 	if errors.Is(err, kv.ErrCorrupt) {
 		report.Notes = append(report.Notes, "nothing was repaired, as the store does not open")
-		return report, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.CheckWith(ctx, c)
-}
-
-// look checks the store without a change, and reports whether no part of it is lost.
-func look(ctx context.Context, dir string, o kv.Options, deep bool) (report *kv.CheckReport, whole bool, err error) {
-	left, err := open(ctx, dir, o, remains.Deep(deep))
-	if !deep && errors.Is(err, kv.ErrCorrupt) { // what opening reads is in a damaged block: all tables have to be read
-		left, err = open(ctx, dir, o, true)
+	mended, err := db.CheckWith(ctx, kv.CheckOptions{Repair: true})
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
 	}
+	report.Repaired = mended.Repaired
+	for _, note := range mended.Notes {
+		if !slices.Contains(report.Notes, note) {
+			report.Notes = append(report.Notes, note)
+		}
+	}
+	after, err := open(ctx, dir, o, false)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	defer func() { err = errors.Join(err, left.close()) }()
-	report, err = left.db.CheckWith(ctx, kv.CheckOptions{Deep: deep})
-	if err == nil {
-		err = left.tell(ctx, report)
+	_, still := after.FS.Lost()
+	_, before := from.FS.Lost()
+	for _, problem := range before {
+		if !slices.Contains(still, problem) && !strings.Contains(problem, ".sst ") { // tables were not read again
+			report.Repaired = append(report.Repaired, problem+": mended by opening the store")
+		}
 	}
-	return report, len(left.Lost) == 0 && !left.Tail && !left.maybeEarlier() && !left.Guessed, err
+	return after.close()
 }
 
 // left is what is left of a damaged store, open read-only.
@@ -134,6 +162,11 @@ type left struct {
 	db       *kv.DB
 	Archives []string // directories that unfinished archives have left
 	unlock   func() error
+}
+
+// whole reports whether no part of the store is lost, or may be.
+func (l *left) whole() bool {
+	return len(l.Lost) == 0 && !l.Tail && !l.maybeEarlier() && !l.Guessed
 }
 
 // maybeEarlier reports whether the end of the log may be lost, and nothing tells.

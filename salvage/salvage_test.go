@@ -292,6 +292,65 @@ func TestCheck_repairDamaged(t *testing.T) {
 	}
 }
 
+// TestCheck_same has damage reported in the same way by a check, a deep one and a repair.
+func TestCheck_same(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "store")
+	db := open(t, whole)
+	fill := func(from, to int) {
+		for i := from; i < to; i++ {
+			check(t, db.Set(strconv.Itoa(i), bytes.Repeat([]byte{byte(i)}, 1000)))
+		}
+	}
+	fill(0, 100)
+	check(t, db.Store().CompactTables(t.Context()), db.Close())
+	db = open(t, whole)
+	fill(0, 20) // in the log, so newer than in the table
+	check(t, db.Close())
+	damage := func(pattern string, change func([]byte) []byte) func(dir string) {
+		return func(dir string) {
+			names, err := filepath.Glob(filepath.Join(dir, pattern))
+			check(t, err)
+			b, err := os.ReadFile(names[0])
+			check(t, err, os.WriteFile(names[0], change(b), 0o600))
+		}
+	}
+	flipped := func(b []byte) []byte { b[len(b)/2] ^= 1; return b }
+	for _, tt := range []struct {
+		name, repaired string
+		damage         func(dir string)
+	}{
+		{name: "table", damage: func(dir string) { flip(t, dir) }},
+		{name: "log", damage: damage("*.log", flipped)},
+		{name: "options", damage: damage("OPTIONS-*", func(b []byte) []byte { return append(b, "  x=1\n"...) }), repaired: "OPTIONS-"},
+		{name: "seal", damage: damage("SEAL", flipped)},
+		{name: "old MANIFEST", damage: damage("MANIFEST-*", flipped), repaired: "it is not in use any more"},
+	} {
+		var first string
+		for _, o := range []kv.CheckOptions{{}, {Deep: true}, {Repair: true}} {
+			dir := filepath.Join(t.TempDir(), "store")
+			check(t, os.CopyFS(dir, os.DirFS(whole)))
+			tt.damage(dir)
+			report, err := salvage.Check(t.Context(), dir, options(), o)
+			check(t, err)
+			found := fmt.Sprint(report.Keys, report.Blocks, report.Problems, report.Damaged)
+			if first == "" {
+				first = found
+			}
+			if len(report.Problems) == 0 || found != first {
+				t.Errorf("%s, %+v: %s, want %s", tt.name, o, found, first)
+			}
+			if !o.Repair {
+				continue
+			}
+			again, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{})
+			check(t, err)
+			if mended := len(again.Problems) == 0; mended != (tt.repaired != "") || !strings.Contains(fmt.Sprint(report.Repaired), tt.repaired) || mended == notes(report, "nothing was repaired") {
+				t.Errorf("%s: repaired %q, notes %q, then %v", tt.name, report.Repaired, report.Notes, again.Problems)
+			}
+		}
+	}
+}
+
 // TestCheck_manifest checks a store that does not open.
 func TestCheck_manifest(t *testing.T) {
 	dir := damaged(t)

@@ -187,12 +187,13 @@ func (k *damagedKey) text() string {
 const checkHelp = `check reads every header, counter and block of the store, and checks that each can be decoded and belongs to a
 key. It goes on behind damage, and names the keys concerned with what each has lost. A store that does not open for its
 damage is checked all the same. It also compares the bits that filters have set with their item counts.
-That check is statistical, so what it finds is a note and not a problem. If there is a problem, the exit code is 5.
+That check is statistical, so what it finds is a note and not a problem. If there is a problem, it reads the rest too, as
+with --deep, and the exit code is 5.
 
   kvshell -d DIR check              reads what is in use
   kvshell -d DIR check --deep       also the rest of every table: all checksums
   kvshell -d DIR check --json       prints an object with keys, blocks, bytes, notes, problems, damaged, repaired
-  kvshell -d DIR check --repair     also mends
+  kvshell -d DIR check --repair     as --deep, and mends
 
 check changes nothing without --repair, and can run beside programs that have the store open with --read-only. --repair
 removes what belongs to no key, corrects the numbers of keys, and writes and removes notes of when keys expire. It mends

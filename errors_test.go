@@ -3,6 +3,7 @@ package sievekv_test
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv"
@@ -63,6 +64,9 @@ func TestErrors(t *testing.T) {
 		for i, err := range tt.errs {
 			if !errors.Is(err, tt.want) {
 				t.Errorf("%s, filter %d: %v, want %v", tt.what, i, err, tt.want)
+			}
+			if !strings.HasPrefix(err.Error(), "sievekv: ") && !strings.HasPrefix(err.Error(), "key ") {
+				t.Errorf("%s, filter %d: the error begins otherwise than with the name of the package: %v", tt.what, i, err)
 			}
 		}
 	}

@@ -113,9 +113,9 @@ func (c Config) windowed() (bool, error) {
 	}
 	switch {
 	case c.Layout != scalableext.LayoutNative:
-		return true, scalableext.BadConfig(cells.Package, "layout is %v with a window, want native", c.Layout)
+		return true, scalableext.BadConfig("layout is %v with a window, want native", c.Layout)
 	case c.Bits != 0 || c.Hashes != 0:
-		return true, scalableext.BadConfig(cells.Package, "bits are %d and hashes %d with a window, want 0: they follow from the capacity", c.Bits, c.Hashes)
+		return true, scalableext.BadConfig("bits are %d and hashes %d with a window, want 0: they follow from the capacity", c.Bits, c.Hashes)
 	}
 	return true, nil
 }
@@ -135,7 +135,7 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 	asked, most := c.asked(), mostLog(db)
 	switch {
 	case c.GrowthLog > scalableext.MaxLogBytes:
-		return kv.Spec{}, scalableext.BadConfig(cells.Package, "growth log is %d bytes, want at most %d", c.GrowthLog, int64(scalableext.MaxLogBytes))
+		return kv.Spec{}, scalableext.BadConfig("growth log is %d bytes, want at most %d", c.GrowthLog, int64(scalableext.MaxLogBytes))
 	case c.GrowthLog > most:
 		return kv.Spec{}, fmt.Errorf("%w: growth log of %d bytes, at most %d (max-filter-bytes)", kv.ErrTooLarge, c.GrowthLog, most)
 	}

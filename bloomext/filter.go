@@ -400,6 +400,11 @@ func (s *stager) absent(items []scalableext.BatchItem, from int) ([]scalableext.
 	return items, nil
 }
 
+// noRoom returns the error of a filter that has no room for a new item and does not grow.
+func (s *stager) noRoom(capacity uint64) error {
+	return fmt.Errorf("%w: key %q, made for %d items, and does not grow", ErrFull, s.c.object.Key(), capacity)
+}
+
 // grow stages another layer.
 func (s *stager) grow() error {
 	if s.c.windowed {
@@ -409,7 +414,7 @@ func (s *stager) grow() error {
 		return s.growLogged()
 	}
 	if s.c.chain.Params.Expansion == 0 {
-		return ErrFull
+		return s.noRoom(s.c.layers[0].capacity)
 	}
 	o, err := s.c.chain.Grow(s.w, s.c.object, layerSpec)
 	if err != nil {

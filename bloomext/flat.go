@@ -370,7 +370,7 @@ func (s *stager) setPair(l *flat, p pair) (ones int, err error) {
 func (s *stager) growFlat() error {
 	newest, params := s.c.layers[0].flat, s.c.chain.Params
 	if params.Expansion == 0 {
-		return ErrFull
+		return s.noRoom(newest.capacity)
 	}
 	key := s.c.object.Key()
 	high, capacity := bits.Mul64(newest.capacity, uint64(params.Expansion))

@@ -13,7 +13,7 @@ import (
 )
 
 func badLayout(l scalableext.Layout) error {
-	return scalableext.BadConfig(cells.Package, "layout is %v, want native or compatible", l)
+	return scalableext.BadConfig("layout is %v, want native or compatible", l)
 }
 
 // layout returns the layout that a Config asks for.
@@ -25,11 +25,11 @@ func (f *filter) layout() scalableext.Layout {
 // layer. Its error wraps ErrConfig, or kv.ErrTooLarge if the layer would be too large.
 func (c Config) planCompatible() (p scalableext.Params, first flatParams, err error) {
 	a := c.asked()
-	if err := cmp.Or(a.CheckLife(cells.Package), a.CheckExpansion(cells.Package)); err != nil {
+	if err := cmp.Or(a.CheckLife(), a.CheckExpansion()); err != nil {
 		return p, first, err
 	}
 	bad := func(format string, args ...any) (scalableext.Params, flatParams, error) {
-		return p, first, scalableext.BadConfig(cells.Package, format, args...)
+		return p, first, scalableext.BadConfig(format, args...)
 	}
 	switch {
 	case !(c.ErrorRate > 0 && c.ErrorRate < 1):

@@ -238,7 +238,7 @@ func decodeBitsAndBlooms(head []byte) (p flatParams, stored uint64, err error) {
 
 // valid returns ErrConfig unless the values are in range.
 func (how ForeignFile) valid() error {
-	bad := func(form string, args ...any) error { return scalableext.BadConfig(cells.Package, form, args...) }
+	bad := func(form string, args ...any) error { return scalableext.BadConfig(form, args...) }
 	switch redisson := how.Format == Redisson; {
 	case !how.Format.Valid():
 		return bad("format is %v, want guava, bits-and-blooms or redisson", how.Format)

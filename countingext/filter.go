@@ -403,7 +403,7 @@ func (s *stager) change(l *layer, h uint64, by int) (bool, error) {
 // grow stages another layer.
 func (s *stager) grow() error {
 	if s.c.chain.Params.Expansion == 0 {
-		return fmt.Errorf("%w: key %q, made for %d items", ErrFull, s.c.object.Key(), s.c.chain.Newest().capacity)
+		return fmt.Errorf("%w: key %q, made for %d items, and does not grow", ErrFull, s.c.object.Key(), s.c.chain.Newest().capacity)
 	}
 	o, err := s.c.chain.Grow(s.w, s.c.object, nextLayerSpec)
 	if err != nil {

@@ -57,9 +57,6 @@ type Config struct {
 	TTL time.Duration
 }
 
-// packageName is the start of errors.
-const packageName = "cuckooext"
-
 const (
 	defaultIterations = 20
 	maxIterations     = 1<<16 - 1
@@ -77,17 +74,17 @@ type plan struct {
 // plan checks the Config and computes the filter's parameters. Its error wraps ErrConfig, and names the parameter,
 // its value and what is allowed.
 func (c Config) plan(f hash.Function) (p plan, err error) {
-	if err := c.asked().CheckLife(packageName); err != nil {
+	if err := c.asked().CheckLife(); err != nil {
 		return plan{}, err
 	}
-	if err := c.asked().CheckExpansion(packageName); err != nil {
+	if err := c.asked().CheckExpansion(); err != nil {
 		return plan{}, err
 	}
 	if !c.Layout.Valid() {
-		return plan{}, scalableext.BadConfig(packageName, "layout is %v, want native or compatible", c.Layout)
+		return plan{}, scalableext.BadConfig("layout is %v, want native or compatible", c.Layout)
 	}
 	if c.MaxIterations < 0 || c.MaxIterations > maxIterations {
-		return plan{}, scalableext.BadConfig(packageName, "max iterations are %d, want 1 to %d, or 0 for %d",
+		return plan{}, scalableext.BadConfig("max iterations are %d, want 1 to %d, or 0 for %d",
 			c.MaxIterations, maxIterations, defaultIterations)
 	}
 	iterations := cmp.Or(c.MaxIterations, defaultIterations)
@@ -130,11 +127,11 @@ func (c Config) planCompatible(iterations int) (p plan, err error) {
 	b := uint64(bucketSize)
 	switch {
 	case c.ErrorRate != 0:
-		return plan{}, scalableext.BadConfig(packageName, "error rate is %v in a filter with the compatible layout, want 0: it follows from the bucket size", c.ErrorRate)
+		return plan{}, scalableext.BadConfig("error rate is %v in a filter with the compatible layout, want 0: it follows from the bucket size", c.ErrorRate)
 	case c.Hash != hash.Default:
-		return plan{}, scalableext.BadConfig(packageName, "hash is %v in a filter with the compatible layout, which has its own", c.Hash)
+		return plan{}, scalableext.BadConfig("hash is %v in a filter with the compatible layout, which has its own", c.Hash)
 	case c.Capacity < 2*b || c.Capacity > compatibleMaxCapacity:
-		return plan{}, scalableext.BadConfig(packageName, "capacity is %d in a filter with the compatible layout, want %d to %d", c.Capacity, 2*b, compatibleMaxCapacity)
+		return plan{}, scalableext.BadConfig("capacity is %d in a filter with the compatible layout, want %d to %d", c.Capacity, 2*b, compatibleMaxCapacity)
 	}
 	buckets := uint64(1) << bits.Len64(c.Capacity/b-1)
 	p.params = scalableext.Params{Capacity: c.Capacity, Hash: compatibleHash()}

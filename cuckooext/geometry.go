@@ -59,11 +59,11 @@ const (
 // rate. The error wraps ErrConfig.
 func newGeometry(family block.Family, bucketSize int) (geometry, error) {
 	if !slices.Contains(families[:], family) {
-		return geometry{}, fmt.Errorf("cuckooext: %w: fingerprints are %v, want slots of 8, 10, 12, 14, 16, 18, 20, 24 or 32 bits",
+		return geometry{}, fmt.Errorf("%w: fingerprints are %v, want slots of 8, 10, 12, 14, 16, 18, 20, 24 or 32 bits",
 			probe.ErrParams, family)
 	}
 	if bucketSize < 1 || bucketSize > maxBucketSize {
-		return geometry{}, fmt.Errorf("cuckooext: %w: bucket size is %d, want 1 to %d",
+		return geometry{}, fmt.Errorf("%w: bucket size is %d, want 1 to %d",
 			probe.ErrParams, bucketSize, maxBucketSize)
 	}
 	b, w := uint32(bucketSize), uint32(family.Width())
@@ -293,7 +293,7 @@ func (g *geometry) lines() int {
 // blocksFor returns the number of blocks of a layer for a capacity, at least one. The error wraps ErrConfig.
 func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 	if capacity < 1 || capacity > probe.MaxCapacity {
-		return 0, fmt.Errorf("cuckooext: %w: capacity is %d, want 1 to %d",
+		return 0, fmt.Errorf("%w: capacity is %d, want 1 to %d",
 			probe.ErrParams, capacity, uint64(probe.MaxCapacity))
 	}
 	blocks := uint64(1)
@@ -303,7 +303,7 @@ func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 		blocks = max(blocks+1, uint64(need))
 	}
 	if blocks > maxBlocks {
-		return 0, fmt.Errorf("cuckooext: %w: capacity is %d, want at most %d for %v and bucket size %d",
+		return 0, fmt.Errorf("%w: capacity is %d, want at most %d for %v and bucket size %d",
 			probe.ErrParams, capacity, g.capacity(maxBlocks), g.family, g.bucketSize)
 	}
 	return blocks, nil
@@ -471,7 +471,7 @@ func (g *geometry) bitsPerItem() float64 { return float64(g.width) / g.load(1) }
 func ratedGeometry(p scalableext.Params, bucketSize int) (best geometry, err error) {
 	errorRate, capacity := p.ErrorRate, p.Capacity
 	if !(errorRate > 0 && errorRate < 1) {
-		return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want above 0 and below 1",
+		return geometry{}, fmt.Errorf("%w: error rate is %v, want above 0 and below 1",
 			probe.ErrParams, errorRate)
 	}
 	layers, lowest, bestLines := neededLayers(p.Expansion > 0), 1.0, 0
@@ -497,7 +497,7 @@ func ratedGeometry(p scalableext.Params, bucketSize int) (best geometry, err err
 		}
 	}
 	if best.family == 0 {
-		return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want at least %s for a capacity of %d, bucket size %d and %d layers",
+		return geometry{}, fmt.Errorf("%w: error rate is %v, want at least %s for a capacity of %d, bucket size %d and %d layers",
 			probe.ErrParams, errorRate, probe.LowestText(lowest), capacity, sizes[0], layers)
 	}
 	return best, nil

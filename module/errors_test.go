@@ -19,7 +19,7 @@ func TestErrorReply(t *testing.T) {
 		want string
 	}{
 		{fmt.Errorf("%w: key of 70000 bytes, at most 65536", kv.ErrTooLarge), "ERR too large: key of 70000 bytes, at most 65536"},
-		{fmt.Errorf("cuckooext: %w: capacity is 0, want 1 to 10", probe.ErrParams), "ERR parameter out of range: capacity is 0, want 1 to 10"},
+		{fmt.Errorf("%w: capacity is 0, want 1 to 10", probe.ErrParams), "ERR parameter out of range: capacity is 0, want 1 to 10"},
 		{errors.New("hll2: seed of \"kv: a\" is 1: want 2"), "ERR seed of \"kv: a\" is 1: want 2"},
 		{fmt.Errorf("key \"kv: \": %w", kv.ErrTooLarge), "ERR key \"kv: \": too large"},
 		{fmt.Errorf("%w: block 7", kv.ErrCorrupt), "CORRUPT corrupt data: block 7"},

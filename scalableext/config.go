@@ -44,28 +44,28 @@ const (
 )
 
 // BadConfig returns an error that wraps ErrConfig, for a wrong value in an extension's Config.
-func BadConfig(extension, format string, args ...any) error {
-	return fmt.Errorf("%s: %w: %s", extension, ErrConfig, fmt.Sprintf(format, args...))
+func BadConfig(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
 }
 
 // CheckLife checks the parameters that do not depend on the filter's size.
-func (a Asked) CheckLife(extension string) error {
+func (a Asked) CheckLife() error {
 	switch {
 	case a.TTL != 0 && a.TTL < time.Millisecond:
-		return BadConfig(extension, "TTL is %v, want at least 1ms, or 0 for none", a.TTL)
+		return BadConfig("TTL is %v, want at least 1ms, or 0 for none", a.TTL)
 	case a.Hash > hash.XXH64:
-		return BadConfig(extension, "hash is %v, want keyed or xxh64", a.Hash)
+		return BadConfig("hash is %v, want keyed or xxh64", a.Hash)
 	}
 	return nil
 }
 
 // CheckExpansion checks the parameters of growth.
-func (a Asked) CheckExpansion(extension string) error {
+func (a Asked) CheckExpansion() error {
 	switch {
 	case a.Expansion > MaxExpansion:
-		return BadConfig(extension, "expansion is %d, want 1 to %d, or 0 for %d", a.Expansion, MaxExpansion, DefaultExpansion)
+		return BadConfig("expansion is %d, want 1 to %d, or 0 for %d", a.Expansion, MaxExpansion, DefaultExpansion)
 	case a.NonScaling && a.Expansion != 0:
-		return BadConfig(extension, "expansion is %d in a filter that does not grow, want 0", a.Expansion)
+		return BadConfig("expansion is %d in a filter that does not grow, want 0", a.Expansion)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (k *Cells) plan(a Asked, cells uint64, hashes int, f hash.Function) (Params
 	if cells != 0 || hashes != 0 {
 		of = func(a Asked) (Params, probe.Layout, error) { return k.planCells(a, cells, hashes) }
 	}
-	if err := a.CheckLife(k.Package); err != nil {
+	if err := a.CheckLife(); err != nil {
 		return Params{}, probe.Layout{}, err
 	}
 	p, first, err := of(a)
@@ -273,11 +273,11 @@ func (k *Cells) plannedLogged(params Params, first probe.Layout, items uint64) (
 func (k *Cells) planRate(a Asked) (p Params, first probe.Layout, err error) {
 	switch {
 	case !(a.ErrorRate > 0 && a.ErrorRate < 1):
-		return p, first, BadConfig(k.Package, "error rate is %v, want above 0 and below 1", a.ErrorRate)
+		return p, first, BadConfig("error rate is %v, want above 0 and below 1", a.ErrorRate)
 	case a.Capacity < 1 || a.Capacity > probe.MaxCapacity:
-		return p, first, BadConfig(k.Package, "capacity is %d, want 1 to %d", a.Capacity, uint64(probe.MaxCapacity))
+		return p, first, BadConfig("capacity is %d, want 1 to %d", a.Capacity, uint64(probe.MaxCapacity))
 	}
-	if err := a.CheckExpansion(k.Package); err != nil {
+	if err := a.CheckExpansion(); err != nil {
 		return p, first, err
 	}
 	p = Params{Capacity: a.Capacity, ErrorRate: min(a.ErrorRate, MaxRate), Expansion: a.Expansion}
@@ -299,29 +299,25 @@ func (k *Cells) layout(p Params, i int) (probe.Layout, error) {
 		whole := p
 		whole.ErrorRate = 1
 		_, share, _ := whole.Layer(i)
-		return probe.Layout{}, BadConfig(k.Package, "error rate is %v, want at least %s for a capacity of %d",
+		return probe.Layout{}, BadConfig("error rate is %v, want at least %s for a capacity of %d",
 			p.ErrorRate, probe.LowestText(lowest/share), capacity)
 	}
-	l, err := k.Size(capacity, rate)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", k.Package, err)
-	}
-	return l, err
+	return k.Size(capacity, rate)
 }
 
 func (k *Cells) planCells(a Asked, cells uint64, hashes int) (p Params, first probe.Layout, err error) {
 	switch {
 	case cells == 0 || hashes == 0:
-		return p, first, BadConfig(k.Package, "%s are %d and hashes %d, want both or neither", k.Name, cells, hashes)
+		return p, first, BadConfig("%s are %d and hashes %d, want both or neither", k.Name, cells, hashes)
 	case a.ErrorRate != 0:
-		return p, first, BadConfig(k.Package, "error rate is %v with %s given, want 0: it follows", a.ErrorRate, k.Name)
+		return p, first, BadConfig("error rate is %v with %s given, want 0: it follows", a.ErrorRate, k.Name)
 	case a.Expansion != 0:
-		return p, first, BadConfig(k.Package, "expansion is %d with %s given, want 0: such a filter does not grow", a.Expansion, k.Name)
+		return p, first, BadConfig("expansion is %d with %s given, want 0: such a filter does not grow", a.Expansion, k.Name)
 	case a.Capacity > probe.MaxCapacity:
-		return p, first, BadConfig(k.Package, "capacity is %d, want at most %d", a.Capacity, uint64(probe.MaxCapacity))
+		return p, first, BadConfig("capacity is %d, want at most %d", a.Capacity, uint64(probe.MaxCapacity))
 	}
 	if first, err = k.From(cells, hashes); err != nil {
-		return p, first, fmt.Errorf("%s: %w", k.Package, err)
+		return p, first, err
 	}
 	p.Capacity = a.Capacity
 	if p.Capacity == 0 {
@@ -330,7 +326,7 @@ func (k *Cells) planCells(a Asked, cells uint64, hashes int) (p Params, first pr
 	}
 	p.ErrorRate = first.FullRate(p.Capacity)
 	if !(p.ErrorRate > 0 && p.ErrorRate < 1) {
-		return p, first, BadConfig(k.Package, "capacity is %d, for which %d %s and %d hashes have an error rate of %v, want above 0 and below 1",
+		return p, first, BadConfig("capacity is %d, for which %d %s and %d hashes have an error rate of %v, want above 0 and below 1",
 			p.Capacity, cells, k.Name, hashes, p.ErrorRate)
 	}
 	return p, first, nil

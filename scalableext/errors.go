@@ -11,7 +11,7 @@ import (
 var (
 	// ErrFull is returned when an item has no room: the filter is full and does not grow, or a layer of a cuckoo filter
 	// has as many copies of the item as it can have.
-	ErrFull = errors.New("sievekv: non scaling filter is full")
+	ErrFull = errors.New("sievekv: filter is full")
 
 	// ErrCannotGrow is returned when an item has no room in a filter that grows, but can have no further layer: it
 	// has as many as its parameters allow, or the next one would exceed the size of a layer or a filter.

@@ -125,7 +125,7 @@ func decodeWindow(b []byte) (v Window, rest []byte) {
 		return v, b
 	}
 	v = Window{Span: time.Duration(span) * time.Millisecond, Last: last, Slices: int(b[n+m])}
-	checked, err := Asked{Window: v, Capacity: last}.CheckWindow("")
+	checked, err := Asked{Window: v, Capacity: last}.CheckWindow()
 	if err != nil || checked != v {
 		return Window{}, b
 	}

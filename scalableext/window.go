@@ -111,11 +111,11 @@ func (p Params) Slice(number int64, held uint64) Params {
 
 // window returns the parameters of a new windowed filter, and the layer of its first slice.
 func (k *Cells) window(a Asked, v Window, f hash.Function) (p Params, first PlannedLayer, err error) {
-	if err := a.CheckLife(k.Package); err != nil {
+	if err := a.CheckLife(); err != nil {
 		return p, first, err
 	}
 	if v.Last != 0 && a.Expansion != 0 {
-		return p, first, BadConfig(k.Package, "expansion is %d with last %d, want 0: its slices do not grow", a.Expansion, v.Last)
+		return p, first, BadConfig("expansion is %d with last %d, want 0: its slices do not grow", a.Expansion, v.Last)
 	}
 	a.Window = Window{}
 	if p, _, err = k.planRate(a); err != nil {
@@ -130,19 +130,16 @@ func (k *Cells) window(a Asked, v Window, f hash.Function) (p Params, first Plan
 		return p, first, err
 	}
 	if lowest := probe.LowestRate(capacity); rate < lowest {
-		return p, first, BadConfig(k.Package, "error rate is %v, want at least %s for a capacity of %d in %d slices",
+		return p, first, BadConfig("error rate is %v, want at least %s for a capacity of %d in %d slices",
 			p.ErrorRate, probe.LowestText(lowest/rate*p.ErrorRate), p.Capacity, v.Slices)
 	}
 	layout, err := k.Size(capacity, rate)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", k.Package, err)
-	}
 	return p, PlannedLayer{Layout: layout, Capacity: capacity, Rate: rate}, err
 }
 
 // WindowSpec returns what is stored for a new windowed filter. s has its type and family.
 func (k *Cells) WindowSpec(db *kv.DB, a Asked, s kv.Spec) (kv.Spec, error) {
-	v, err := a.CheckWindow(k.Package)
+	v, err := a.CheckWindow()
 	if err != nil {
 		return s, err
 	}
@@ -165,7 +162,7 @@ func (k *Cells) WindowSpec(db *kv.DB, a Asked, s kv.Spec) (kv.Spec, error) {
 // PlannedWindow returns the plan of one slice of a windowed filter of which a window holds so many items, and the number of
 // slices that are there at once.
 func (k *Cells) PlannedWindow(a Asked, items uint64) (Params, *Plan, int, error) {
-	v, err := a.CheckWindow(k.Package)
+	v, err := a.CheckWindow()
 	if err != nil {
 		return Params{}, nil, 0, err
 	}
@@ -185,7 +182,7 @@ func (k *Cells) PlannedWindow(a Asked, items uint64) (Params, *Plan, int, error)
 
 // WindowMismatch returns an error if a filter differs from one that WindowSpec would describe.
 func (k *Cells) WindowMismatch(a Asked, key string, have Params) error {
-	v, err := a.CheckWindow(k.Package)
+	v, err := a.CheckWindow()
 	if err != nil {
 		return err
 	}
@@ -208,7 +205,7 @@ func (p Params) Of(capacity uint64) Params {
 }
 
 // CheckWindow checks the parameters of a window, and returns the window with its defaults.
-func (a Asked) CheckWindow(extension string) (Window, error) {
+func (a Asked) CheckWindow() (Window, error) {
 	v := a.Window
 	switch {
 	case v == Window{}:
@@ -217,7 +214,7 @@ func (a Asked) CheckWindow(extension string) (Window, error) {
 		v.Slices = DefaultSlices
 	}
 	bad := func(format string, args ...any) (Window, error) {
-		return Window{}, BadConfig(extension, format, args...)
+		return Window{}, BadConfig(format, args...)
 	}
 	switch {
 	case v.Span == 0 && v.Last == 0:

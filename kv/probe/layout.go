@@ -32,7 +32,8 @@ type cell uint8
 func (c cell) perLine() int { return lineBits / int(c) }
 
 // ErrParams is wrapped by every error of this package. The text names the parameter, its value and the range allowed.
-var ErrParams = errors.New("probe: parameter out of range")
+// Package sievekv exports it as ErrConfig, so it begins with that name.
+var ErrParams = errors.New("sievekv: parameter out of range")
 
 // Layout says where in a layer an item's bits or counters are. Size, FromBits and NewLayout make layouts of bits, and
 // SizeCounters, FromCounters and NewCounterLayout layouts of counters; a layout made otherwise is not valid. Two

@@ -10,7 +10,7 @@ import (
 const DetailCarrier = "\n<corruption detail carrier>"
 
 // Plain returns an error's text for users of a program: without the names of Go packages, except in double quotes, and
-// without DetailCarrier.
+// without DetailCarrier. The names backup and salvage stay: they are commands of kvshell too.
 func Plain(text string) string {
 	text = strings.ReplaceAll(text, DetailCarrier, "")
 	return packageNames.ReplaceAllStringFunc(text, func(found string) string {
@@ -24,5 +24,6 @@ func Plain(text string) string {
 // packageNames matches a text in double quotes, or package names at the beginning of an error's text or of a wrapped
 // error's text. Its group is what comes before the names.
 var packageNames = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +
-	`sievekv|kv|block|probe|freeze|storage|module|resp|server|txn|scalableext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
+	`sievekv|kv|block|freeze|remains|storage|module|resp|server|txn|guard|portable|` +
+	`scalableext|bitmapext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
 	`): )+`)

@@ -10,7 +10,8 @@ import (
 func TestPlain(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"kv: open /x: kv: corrupt data: pebble: file 7: checksum mismatch", "open /x: corrupt data: file 7: checksum mismatch"},
-		{"bloomext: probe: parameter out of range", "parameter out of range"},
+		{"bloomext: sievekv: parameter out of range", "parameter out of range"},
+		{"bitmapext: bad operation", "bad operation"},
 		{"serve: --set a=b: kv: bad setting: a \"kv: b: kv: \": none", "serve: --set a=b: bad setting: a \"kv: b: kv: \": none"},
 		{"key \"a\\\": kv: b\": kv: too large", "key \"a\\\": kv: b\": too large"},
 		{"first; kv: second\nkv: third", "first; second\nthird"},

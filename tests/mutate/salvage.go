@@ -52,7 +52,7 @@ var damage = []mutation{
 		"	part, err := os.MkdirTemp(parent, filepath.Base(newDir)+\".partial-\") // a new one: what is there may be the user's\n	if err != nil {",
 		"	part := filepath.Clean(newDir) + \".partial\"\n	if err := os.RemoveAll(part); err != nil {"}),
 	inSalvage("a store of which some is lost is opened for a repair", "./salvage", "^TestCheck_repairDamaged$", edit{"salvage/salvage.go",
-		"	if !whole {\n", "	if !whole && report == nil {\n"}),
+		"	if !from.whole() {\n", "	if !from.whole() && report == nil {\n"}),
 	inSalvage("an object whose key cannot be read is taken for one that no key has", "./tests", "^TestRepair_guess$", edit{"kv/check/check.go",
 		"		c.partly = true // an object may belong to this key\n", ""}),
 	inSalvage("a repair counts a key that is stored at another place", "./tests", "^TestRepair_guess$", edit{"kv/check/check.go",

@@ -79,7 +79,21 @@ var loading = scalableext.Loading[filter]{
 		}
 		return f.layer(i).numBits() / 8
 	},
-	Put: putBytes, PutWhole: sameBytes,
+	Put: putBytes, PutWhole: sameBytes, Done: countLoaded,
+}
+
+// countLoaded estimates the number of items of a layer with the native layout if its header counts another than its bits can
+// have: items may have been added while it was dumped.
+func countLoaded(w *kv.Writer, f *filter) error {
+	for i := range f.layers {
+		l := &f.layers[i]
+		ones, estimated := w.Counter(l.table, onesCounter), w.Counter(l.table, flagsCounter)&flagEstimated != 0
+		if l.flat == nil && !estimated && l.checkItems(w.Counter(l.table, itemsCounter), ones) != nil {
+			w.SetCounter(l.table, itemsCounter, uint64(math.Round(l.distinctItems(ones))))
+			w.SetCounter(l.table, flagsCounter, flagEstimated)
+		}
+	}
+	return nil
 }
 
 // errOther is the error of data that differs from what came before for the same place.

@@ -116,7 +116,8 @@ func putSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 // putNative is putSlots for a filter with the native layout. Its slots may lie in parts of bytes, so data that is not whole
 // blocks, as those of a dump are, is refused.
 func putNative(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
-	l, family := f.layers[len(f.layers)-1-i].table, f.object.Family()
+	to, family := &f.layers[len(f.layers)-1-i], f.object.Family()
+	l := to.table
 	entries := w.Counter(l, entriesCounter)
 	words := make([]uint64, int(l.Spec().Lines)*block.LineWords)
 	if size := 8 * len(words); at%uint64(size) != 0 || len(data)%size != 0 {
@@ -140,6 +141,9 @@ func putNative(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 			if old == v {
 				continue
 			}
+			if j >= to.g.slots() { // of no bucket
+				return scalableext.ErrBadData
+			}
 			changed = append(changed, block.Slot{Index: uint16(j), Value: v})
 			switch {
 			case old == 0:
@@ -153,6 +157,9 @@ func putNative(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 		}
 		return w.SetSlots(f.object, l, p.Block, changed)
 	})
+	if err == nil && entries > to.capacity {
+		return scalableext.ErrBadData
+	}
 	if err == nil {
 		w.SetCounter(l, entriesCounter, entries)
 	}

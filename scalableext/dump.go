@@ -214,6 +214,21 @@ func decodeDumpHeader(b []byte, typ *kv.Type, moves bool) (d dumpedHeader, err e
 	return d, nil
 }
 
+// check returns ErrBadData if the type refuses the parameters, or the counters, as it does when it is imported.
+func (d *dumpedHeader) check(typ *kv.Type) error {
+	all, err := decodeCounters(d.counters, len(d.spec.Layers))
+	if err != nil {
+		return err
+	}
+	h := &format.Header{
+		TypeName: typ.Name, TypeVersion: d.spec.Type.Version, ID: 1, Family: d.spec.Family, Layers: d.spec.Layers, Params: d.spec.Params, Lossy: d.spec.Lossy,
+	}
+	if _, _, err = kv.Detached(typ, h, all, nil); err != nil && !errors.Is(err, kv.ErrUnsupportedVersion) {
+		return fmt.Errorf("%w: %w", ErrBadData, err)
+	}
+	return err
+}
+
 // dumpAttribute is the attribute of a half-loaded filter with the native layout that has the mark of its dump, and the
 // counters of its layers, as the header has them. The filter gets them at the end.
 const dumpAttribute = "dump"
@@ -224,7 +239,9 @@ const dumpAttribute = "dump"
 func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byte, typ *kv.Type, moves bool) error {
 	var d dumpedHeader
 	spec := func(*kv.DB) (_ kv.Spec, err error) {
-		d, err = decodeDumpHeader(header, typ, moves)
+		if d, err = decodeDumpHeader(header, typ, moves); err == nil {
+			err = d.check(typ)
+		}
 		return d.spec, err
 	}
 	return h.BeginLoad(level, spec, func(w *kv.Writer, _ *F) error {
@@ -256,6 +273,9 @@ func (m *Loading[F]) endNative(h *Handle[F], w *kv.Writer, o *kv.Object) error {
 		}
 	}
 	w.SetAttribute(o, dumpAttribute, nil)
+	if err := o.CheckCounters(w.Counter); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadData, err)
+	}
 	return nil
 }
 

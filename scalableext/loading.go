@@ -213,13 +213,13 @@ func (m *Loading[F]) progress(h *Handle[F], w *kv.Writer, o *kv.Object, f *F, co
 		w.SetAttribute(o, loadedAttribute, all.append(nil))
 		return w.Hide(o, w.Now()+LoadTime.Milliseconds())
 	}
+	if err := m.endNative(h, w, o); err != nil {
+		return err
+	}
 	if m.Done != nil {
 		if err := m.Done(w, f); err != nil {
 			return err
 		}
-	}
-	if err := m.endNative(h, w, o); err != nil {
-		return err
 	}
 	w.SetAttribute(o, loadedAttribute, nil)
 	return w.Hide(o, 0)

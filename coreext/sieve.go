@@ -49,7 +49,7 @@ func sieveCheck(c *module.Call) reply.Reply {
 	}
 	problems := make([]reply.Reply, len(report.Problems))
 	for i, problem := range report.Problems {
-		problems[i] = reply.BulkString(problem.Error())
+		problems[i] = reply.BulkString(text.Plain(problem.Error()))
 	}
 	fields := []reply.Pair{
 		reply.IntField("keys", report.Keys), reply.IntField("blocks", report.Blocks), reply.IntField("bytes", report.Bytes),

@@ -244,7 +244,7 @@ func TestSieveCheck_problems(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := module.NewSession(db).Do(t.Context(), toWords("SIEVE.CHECK"))
-	want := `{"keys" :1 "blocks" :0 "bytes" :0 "notes" ["key \"k\": unlikely"] "problems" ["key \"k\": kv: corrupt data: cannot be"] "damaged" [{"key" "k" "type" "liar" "lost" ["what its counters count"]}]}`
+	want := `{"keys" :1 "blocks" :0 "bytes" :0 "notes" ["key \"k\": unlikely"] "problems" ["key \"k\": corrupt data: cannot be"] "damaged" [{"key" "k" "type" "liar" "lost" ["what its counters count"]}]}`
 	if got := coretest.Wire(r, reply.Reply.RESP3); got != want {
 		t.Errorf("SIEVE.CHECK = %s, want %s", got, want)
 	}

@@ -122,7 +122,7 @@ var rules = []rule{
 	{packages: "cmd/kvshell/internal/client", ours: append(shell("exit", "cliflags", "cmdline"), "module/...", "server/resp"), others: flagModules},
 	{packages: "cmd/kvshell/internal/transfer", ours: append(shell("exit", "cmdline", "rdb"), "module/reply", "scalableext")},
 	{packages: "cmd/kvshell/internal/load", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "client")), others: flagModules},
-	{packages: "cmd/kvshell/internal/serve", ours: append(shell("exit", "system", "text"), "kv", "module", "server", "server/..."), others: append([]string{"github.com/mdlayher/sdnotify"}, flagModules...)},
+	{packages: "cmd/kvshell/internal/serve", ours: append(shell("cliflags", "exit", "system", "text"), "kv", "module", "server", "server/..."), others: append([]string{"github.com/mdlayher/sdnotify"}, flagModules...)},
 	{packages: "cmd/kvshell/internal/reference", ours: []string{".", "kv", "module/...", "server", "server/resp"}},
 	{packages: "cmd/kvshell/internal/servertest", ours: append(shell("cmdline"), ".", "kv", "module/...", "server", "server/resp")},
 	{packages: "cmd/kvshell", ours: []string{"..."}, others: []string{"..."}},

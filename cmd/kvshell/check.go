@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/salvage"
 )
 
@@ -61,15 +62,15 @@ func (sh *shell) check(ctx context.Context, o kv.CheckOptions, asJSON bool) erro
 	if err != nil {
 		return err
 	}
-	text := report.text()
+	shown := report.text()
 	if asJSON {
 		b, err := json.Marshal(report)
 		if err != nil {
 			return err
 		}
-		text = string(b) + "\n"
+		shown = string(b) + "\n"
 	}
-	if err := sh.write(text); err != nil {
+	if err := sh.write(shown); err != nil {
 		return err
 	}
 	if len(report.Problems) > 0 {
@@ -106,7 +107,7 @@ func (sh *shell) checkStore(ctx context.Context, o kv.CheckOptions) (report chec
 		Problems: []string{}, Damaged: damagedKeys(found.Damaged),
 	}
 	for _, problem := range found.Problems {
-		report.Problems = append(report.Problems, problem.Error())
+		report.Problems = append(report.Problems, text.Plain(problem.Error()))
 	}
 	return report, nil
 }

@@ -151,8 +151,8 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return fmt.Errorf("unknown flag: %s", name)
 }
 
-// invalidFlag says which values a flag takes. It replaces errors of package strconv, which flags of pflag's own types
-// have.
+// invalidFlag says which values a flag takes. It replaces errors of packages strconv and time, which flags of pflag's own
+// types have.
 func invalidFlag(err *pflag.InvalidValueError) error {
 	flag, cause := err.GetFlag(), err.Unwrap()
 	if number := (*strconv.NumError)(nil); errors.As(cause, &number) {
@@ -161,11 +161,18 @@ func invalidFlag(err *pflag.InvalidValueError) error {
 			"int": "must be a whole number", "int64": "must be a whole number", "float64": "must be a number, such as 0.01", "bool": "must be true or false",
 		}[flag.Value.Type()])
 	}
+	if flag.Value.Type() == "duration" {
+		cause = errors.New("must be a time, such as 500ms, 10s or 5m")
+	}
 	name := dashed(flag.Name)
 	if flag.Shorthand != "" {
 		name = dashed(flag.Shorthand)
 	}
-	return fmt.Errorf("%s %s: %w", name, err.GetValue(), cause)
+	value := err.GetValue()
+	if value == "" {
+		value = `""`
+	}
+	return fmt.Errorf("%s %s: %w", name, value, cause)
 }
 
 // Exclusive returns a usage error if more than one of the flags was given.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 func TestParseCount(t *testing.T) {
@@ -40,5 +42,27 @@ func TestCountValue(t *testing.T) {
 	}
 	if err := (countValue[int]{&n}).Set("18446744073709551615"); err == nil || err.Error() != fmt.Sprintf("must be at most %d", math.MaxInt) || n != 0 {
 		t.Errorf("2^64-1 as an int: %d, %v", n, err)
+	}
+}
+
+// The error of a wrong value names the flag, the value and what is allowed, in words that do not come from Go.
+func TestError_values(t *testing.T) {
+	for _, tt := range []struct{ flag, value, want string }{
+		{"wait", "x", "--wait x: must be a time, such as 500ms, 10s or 5m; see test --help"},
+		{"wait", "-1", "--wait -1: must be a time, such as 500ms, 10s or 5m; see test --help"},
+		{"password-file", "", `--password-file "": must be the name of a file, and it is empty; see test --help`},
+		{"cache", "0", "--cache 0: must be a number of bytes, 1 or more, such as 64MiB; see test --help"},
+		{"error", "x", "--error x: must be a number, such as 0.01; see test --help"},
+	} {
+		cmd := &cobra.Command{Use: "test"}
+		var file string
+		var cache Bytes
+		FileVar(cmd.Flags(), &file, "password-file", "")
+		cmd.Flags().Var(&cache, "cache", "")
+		cmd.Flags().Duration("wait", 0, "")
+		cmd.Flags().Float64("error", 0, "")
+		if err := Error(cmd, cmd.ParseFlags([]string{"--" + tt.flag + "=" + tt.value})); err.Error() != tt.want {
+			t.Errorf("--%s=%s: %v, want %s", tt.flag, tt.value, err, tt.want)
+		}
 	}
 }

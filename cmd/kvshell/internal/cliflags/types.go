@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/spf13/pflag"
 )
 
 // Seconds is a flag that takes a number of seconds, which may have decimals.
@@ -29,6 +30,32 @@ func (s *Seconds) Set(text string) error {
 	return nil
 }
 
+// fileValue is a flag that takes the name of a file.
+type fileValue struct{ name *string }
+
+// FileVar makes a flag that takes the name of a file. An empty name is refused: it may be that of a variable that is not
+// set, and what the file protects would be open to all.
+func FileVar(flags *pflag.FlagSet, name *string, flag, usage string) {
+	flags.Var(fileValue{name}, flag, usage)
+}
+
+func (f fileValue) String() string {
+	if f.name == nil { // pflag makes a zero value, to compare defaults with
+		return ""
+	}
+	return *f.name
+}
+
+func (f fileValue) Type() string { return "string" }
+
+func (f fileValue) Set(text string) error {
+	if text == "" {
+		return errors.New("must be the name of a file, and it is empty")
+	}
+	*f.name = text
+	return nil
+}
+
 // Bytes is a flag that takes a number of bytes, which may have a unit.
 type Bytes int64
 
@@ -44,7 +71,7 @@ func (b *Bytes) Type() string { return "BYTES" }
 func (b *Bytes) Set(text string) error {
 	n, err := humanize.ParseBytes(text)
 	if err != nil || n < 1 || n > 1<<62 {
-		return errors.New("must be a number of bytes, such as 64MiB")
+		return errors.New("must be a number of bytes, 1 or more, such as 64MiB")
 	}
 	*b = Bytes(n)
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -36,13 +37,13 @@ const clientsMemorySetting = "maxmemory-clients"
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:6380", "`HOST:PORT` to listen on; \"\" for none, an empty HOST for every address")
 	flags.StringVar(&f.socket, "unixsocket", "", "`PATH` of a socket to listen on, for clients of this user")
-	flags.StringVar(&f.passwordFile, "requirepass-file", "", "`FILE` whose first line is the password clients have to give")
-	flags.StringVar(&f.aclFile, "acl-file", "", "`FILE` with users and what they may do, in the form of Redis; it takes the place of --requirepass-file")
+	cliflags.FileVar(flags, &f.passwordFile, "requirepass-file", "`FILE` whose first line is the password clients have to give")
+	cliflags.FileVar(flags, &f.aclFile, "acl-file", "`FILE` with users and what they may do, in the form of Redis; it takes the place of --requirepass-file")
 	flags.BoolVar(&f.openToAll, "no-protected-mode", false, "serve other machines though there is no password")
 	f.tls.register(flags, "tls", "addr")
 	flags.Var(&f.tls.client, "tls-client-auth", "`WHETHER` clients need such a certificate: required, or optional, for clients that have none (default required)")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "`HOST:PORT` for /metrics, /healthz and /readyz over HTTP, such as 127.0.0.1:9121")
-	flags.StringVar(&f.metricsSecret, "metrics-password-file", "", "`FILE` whose first line is the password for /metrics, which then shows the keys of the largest filters")
+	cliflags.FileVar(flags, &f.metricsSecret, "metrics-password-file", "`FILE` whose first line is the password for /metrics, which then shows the keys of the largest filters")
 	flags.BoolVar(&f.metrics.Keys, "metrics-keys", false, "show the keys of the largest filters without a password, too")
 	flags.StringArrayVar(&f.metrics.Hosts, "metrics-host", nil, "a `NAME` that /metrics is asked for by, beside localhost and addresses; may be given several times")
 	f.metricsTLS.register(flags, "metrics-tls", "metrics-addr")

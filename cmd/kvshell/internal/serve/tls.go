@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
@@ -32,9 +33,9 @@ type tlsFiles struct {
 
 func (f *tlsFiles) register(flags *pflag.FlagSet, name, address string) {
 	f.flag, f.address = name, address
-	flags.StringVar(&f.cert, name+"-cert", "", "`FILE` with the certificate in PEM, with which --"+address+" takes TLS only; read again at SIGHUP, as the next two are")
-	flags.StringVar(&f.key, name+"-key", "", "`FILE` with its key in PEM")
-	flags.StringVar(&f.clientCA, name+"-client-ca", "", "`FILE` with certificates in PEM, one of which clients' certificates have to be signed by")
+	cliflags.FileVar(flags, &f.cert, name+"-cert", "`FILE` with the certificate in PEM, with which --"+address+" takes TLS only; read again at SIGHUP, as the next two are")
+	cliflags.FileVar(flags, &f.key, name+"-key", "`FILE` with its key in PEM")
+	cliflags.FileVar(flags, &f.clientCA, name+"-client-ca", "`FILE` with certificates in PEM, one of which clients' certificates have to be signed by")
 }
 
 // check returns an error for flags that do not go together.

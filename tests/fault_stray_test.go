@@ -2,8 +2,11 @@ package tests_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/salvage"
 )
 
@@ -121,5 +125,21 @@ func TestStray_otherNames(t *testing.T) {
 		if string(readFile(t, fs, fs.PathJoin(storeDir, name))) != text {
 			t.Errorf("%s was changed", name)
 		}
+	}
+}
+
+// A store of a newer version may have files that this one does not know.
+func TestStray_newerStore(t *testing.T) {
+	dir := t.TempDir()
+	must(t, open(t, dir, tinyOptions(nil)).Close())
+	must(t, kvtest.MakeNewer(dir))
+	must(t, os.WriteFile(filepath.Join(dir, "000005.blob"), []byte("new"), 0o600))
+	for _, readOnly := range []bool{false, true} {
+		opts := tinyOptions(nil)
+		opts.ReadOnly = readOnly
+		wantError(t, refused(t, dir, opts), kv.ErrUnsupportedVersion, dir)
+	}
+	if _, err := salvage.Check(context.Background(), dir, *tinyOptions(nil), kv.CheckOptions{}); !errors.Is(err, kv.ErrUnsupportedVersion) {
+		t.Errorf("check: %v, want ErrUnsupportedVersion", err)
 	}
 }

@@ -128,11 +128,15 @@ func TestNewerStore(t *testing.T) {
 		}
 		return files
 	}
+	list := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(list, []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	before := state()
 	for _, args := range []string{
 		"-d demo PING", "-d demo BF.ADD seen x", "-d demo BF.EXISTS seen 1", "-d demo --read-only BF.EXISTS seen 1", "-d demo check",
 		"-d demo check --deep --json", "-d demo check --repair", "-d demo compact", "-d demo stats", "-d demo backup copy",
-		"-d demo backup -", "-d demo export seen seen.svkf", "-d demo dedup seen demo/SEAL", "-d demo serve --log-level error --addr 127.0.0.1:0",
+		"-d demo backup -", "-d demo export seen seen.svkf", "-d demo dedup seen " + list, "-d demo serve --log-level error --addr 127.0.0.1:0",
 		"-d demo --read-only serve --log-level error --addr 127.0.0.1:0", "salvage demo new", "salvage demo new --lossy",
 	} {
 		cmd := exec.Command("kvshell", strings.Fields(args)...)

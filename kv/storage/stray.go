@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/storage/files"
 	"github.com/sievekv/sievekv/kv/storage/remains"
 )
@@ -38,6 +40,9 @@ func (s *Store) refuseStrays(fsys vfs.FS) error {
 	}
 	if !desc.Exists {
 		return nil // refuseParts has looked at the files
+	}
+	if _, err := freeze.ReadSeal(fsys, s.Dir); errors.Is(err, freeze.ErrVersion) {
+		return openError(s.Dir, err) // a newer program may write files that this one does not know
 	}
 	strays, err := remains.Strays(fsys, s.Dir)
 	if err != nil {

@@ -152,12 +152,8 @@ func (e *examination) run() error {
 	} else if err := e.tables(v); err != nil {
 		return err
 	}
-	next, err := e.logs(v)
+	next, err := e.commits(v)
 	if err != nil {
-		return err
-	}
-	next, e.tabled = max(next, v.lastSeq+1), v.tabled
-	if err := e.sidecar(next); err != nil {
 		return err
 	}
 	if e.logless {
@@ -376,6 +372,15 @@ func (e *examination) noLog() {
 
 // blindness is what the loss of the sidecar means.
 const blindness = ", and whether the log has lost its end is not known"
+
+// commits reads the logs, and compares their end with what the sidecar says. It returns the next sequence.
+func (e *examination) commits(v *version) (next uint64, err error) {
+	if next, err = e.logs(v); err != nil {
+		return 0, err
+	}
+	e.tabled = v.tabled
+	return max(next, v.lastSeq+1), e.sidecar(v.reached(next))
+}
 
 // sidecar compares the end of the log with what the sidecar says.
 func (e *examination) sidecar(next uint64) error {

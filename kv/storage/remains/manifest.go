@@ -132,6 +132,16 @@ func (v *version) apply(edit []byte) error {
 	return nil
 }
 
+// reached returns the next sequence by what is there, which the sidecar is compared with: that behind the logs, which is 0
+// if they have no commit, or behind the tables. The last sequence in the MANIFEST proves nothing: an edit of a compaction has
+// the last one of the time, and the log may have lost it since. It counts if nothing else is known.
+func (v *version) reached(logs uint64) uint64 {
+	if logs > 0 || v.tabled > 0 {
+		return max(logs, v.tabled+1)
+	}
+	return v.lastSeq + 1
+}
+
 func (v *version) sorted() []Table {
 	var list []Table
 	for _, t := range v.tables {

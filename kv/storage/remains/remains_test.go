@@ -260,6 +260,33 @@ func TestLogs_noneWithSidecar(t *testing.T) {
 	}
 }
 
+// That the MANIFEST knows of later commits, because a compaction has written into it, does not prove that the log has them.
+func TestLogs_manifestAhead(t *testing.T) {
+	for what, tt := range map[string]struct {
+		log   []byte
+		least uint64 // in the sidecar
+		v     version
+		tail  bool
+	}{
+		"whole":            {logOf(10, 1, 2), 13, version{loggedBy: 9, lastSeq: 12}, false},
+		"cut":              {logOf(10, 1), 13, version{loggedBy: 9, lastSeq: 12}, true},
+		"cut, flushed":     {logOf(10, 1), 13, version{loggedBy: 9, tabled: 9, lastSeq: 12}, true},
+		"emptied, flushed": {nil, 13, version{loggedBy: 9, tabled: 9, lastSeq: 12}, true},
+		"empty, flushed":   {nil, 10, version{loggedBy: 9, tabled: 9, lastSeq: 9}, false},
+		"empty":            {nil, 10, version{loggedBy: 9, lastSeq: 9}, false},
+	} {
+		mem := vfs.NewMem()
+		write(t, mem, "000005.log", tt.log)
+		write(t, mem, format.SidecarName, format.AppendSidecar(nil, [16]byte{1}, tt.least))
+		e := &examination{base: mem, fs: newFS(mem, ""), found: map[string]map[uint64]string{".log": {5: "000005.log"}}}
+		next, err := e.commits(&tt.v)
+		must(t, err)
+		if e.tail != tt.tail || next != tt.v.lastSeq+1 {
+			t.Errorf("%s: the end is lost: %t, next %d, %v", what, e.tail, next, e.damages)
+		}
+	}
+}
+
 // TestLogs_missing has logs some of which are lost.
 func TestLogs_missing(t *testing.T) {
 	known := version{minLog: 5, flushed: 9, loggedBy: 30, lastSeq: 100}

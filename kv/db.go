@@ -153,7 +153,7 @@ func (db *DB) DamagedBlocks() int {
 		return 0
 	}
 	defer db.exit()
-	blocks, _ := db.store.DamagedBlocks()
+	blocks, _ := db.store.Damage.Count()
 	return blocks
 }
 

@@ -114,10 +114,9 @@ func (b *badBlocks) forget(path string) {
 	b.any.Store(b.known > 0)
 }
 
-// DamagedBlocks returns how many damaged blocks of tables have been met since the store was opened and are still there, and how
+// Count returns how many damaged blocks of tables have been met since the store was opened and are still there, and how
 // many reads have failed on them.
-func (s *Store) DamagedBlocks() (blocks int, reads uint64) {
-	b := &s.badBlocks
+func (b *badBlocks) Count() (blocks int, reads uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.known, b.reads.Load()
@@ -125,7 +124,7 @@ func (s *Store) DamagedBlocks() (blocks int, reads uint64) {
 
 // corruptTable is called by Pebble when a read meets damage.
 func (s *Store) corruptTable(info pebble.DataCorruptionInfo) {
-	if s.badBlocks.report(info) {
+	if s.Damage.report(info) {
 		s.opts.Logger.Error("sievekv: corrupt table; further reads of this block are not logged", "dir", s.Dir, "path", info.Path, "error", info.Details.Error())
 	}
 }

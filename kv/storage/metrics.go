@@ -21,7 +21,7 @@ type Metrics struct {
 	ReadAmp          int    // tables that a read may have to look at
 	Behind           bool   // compactions of tables are behind: a commit waits, or soon will
 	BackgroundErrors uint64
-	DamagedBlocks    int // see Store.DamagedBlocks
+	DamagedBlocks    int // see badBlocks.Count
 	DamagedReads     uint64
 	Levels           []LevelMetrics // the newest data first
 }
@@ -46,7 +46,7 @@ func (s *Store) Metrics() Metrics {
 		Behind:         s.stalled.Load() != 0 || p.Levels[0].Sublevels >= level0Behind,
 		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), BackgroundErrors: s.stats.backgroundErrors.Load(),
 	}
-	m.DamagedBlocks, m.DamagedReads = s.DamagedBlocks()
+	m.DamagedBlocks, m.DamagedReads = s.Damage.Count()
 	for i := range p.Levels {
 		l := &p.Levels[i]
 		m.Levels = append(m.Levels, LevelMetrics{Tables: l.TablesCount, Bytes: l.TablesSize, Fill: l.CompensatedFillFactor})

@@ -35,8 +35,8 @@ const tableBlockSize = 16 << 10
 
 func (s *Store) pebbleOptions() *pebble.Options {
 	logger := &pebbleLogger{s}
-	s.badBlocks.FS, s.badBlocks.files = s.Files, make(map[string]map[int64]error)
-	s.backups.FS = &s.badBlocks
+	s.Damage.FS, s.Damage.files = s.Files, make(map[string]map[int64]error)
+	s.backups.FS = &s.Damage
 	po := &pebble.Options{
 		FS: &s.backups,
 		// Pebble's older formats have a log in which one flipped bit can drop everything behind it without an error.

@@ -64,8 +64,10 @@ type Store struct {
 	Space *freeze.Space
 	Files *freeze.FS
 
-	backups   backups   // Pebble's file system, above badBlocks
-	badBlocks badBlocks // above Files
+	// Damage is what is known of damaged tables, a file system above Files.
+	Damage badBlocks
+
+	backups backups // Pebble's file system, above Damage
 
 	// DescriptorLimit is how many descriptors the process might have when the store was opened, 0 if there is no
 	// limit or it is not known. DescriptorNeed is the most that the store takes; with a lower limit it may have to

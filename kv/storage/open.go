@@ -222,6 +222,9 @@ func (s *Store) openPebble() error {
 	if err := s.Files.Verify(); err != nil {
 		return openError(s.Dir, err)
 	}
+	if err := s.measureLog(); err != nil {
+		return err
+	}
 	po := s.pebbleOptions()
 	compactions := s.newScheduler()
 	po.EventListener.BackgroundError = func(err error) {

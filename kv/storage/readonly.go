@@ -54,6 +54,11 @@ func (s *Store) openReadOnly() (err error) {
 	if err := s.Files.VerifyReadOnly(); err != nil {
 		return openError(s.Dir, err)
 	}
+	if _, isLeft := under.(*remains.FS); !isLeft {
+		if err := s.measureLog(); err != nil {
+			return err
+		}
+	}
 	po := s.pebbleOptions()
 	po.ReadOnly = true
 	_, po.DisableConsistencyCheck = under.(*remains.FS) // what is left of a table has another size

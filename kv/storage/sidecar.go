@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage/remains"
 )
 
 // The sidecar tells Open that the log has lost its end. If a log stops early, Pebble assumes that a crash interrupted
@@ -73,23 +74,50 @@ func syncDir(fsys vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// checkSidecar compares the sidecar with the next sequence after recovery. Missing means that there is none.
-func (s *Store) checkSidecar(next uint64) (missing bool, err error) {
+// errNoSidecar is returned if there is no sidecar.
+var errNoSidecar = errors.New("kv: no sidecar")
+
+func (s *Store) readSidecar() (id [16]byte, least uint64, err error) {
 	path := s.Files.PathJoin(s.Dir, format.SidecarName)
 	f, err := s.Files.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		s.opts.Logger.Warn("sievekv: the file that says how far the log has to reach is missing, so whether the log has lost its end is not known", "file", path)
-		return true, nil
+		return id, 0, errNoSidecar
 	}
 	if err != nil {
-		return false, fmt.Errorf("kv: open %s: %w", path, err)
+		return id, 0, fmt.Errorf("kv: open %s: %w", path, err)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return false, fmt.Errorf("kv: read %s: %w", path, err)
+		return id, 0, fmt.Errorf("kv: read %s: %w", path, err)
 	}
-	id, least, err := format.DecodeSidecar(b)
+	return format.DecodeSidecar(b)
+}
+
+// measureLog finds out how far the logs reach, before Pebble opens the store. Afterwards the logs may be gone, and Pebble's
+// next sequence may come from the MANIFEST: an edit of a compaction has the last sequence of the time. So it does not prove
+// that the log had the commits up to there.
+func (s *Store) measureLog() error {
+	_, least, err := s.readSidecar()
+	if err != nil {
+		return nil // checkSidecar says so
+	}
+	if s.reached, err = remains.Reached(s.ending, s.Files, s.Dir, least); err != nil {
+		return openError(s.Dir, err)
+	}
+	return nil
+}
+
+// checkSidecar compares the sidecar with the next sequence after recovery. Missing means that there is none.
+func (s *Store) checkSidecar(next uint64) (missing bool, err error) {
+	if s.reached > 0 {
+		next = min(next, s.reached)
+	}
+	path := s.Files.PathJoin(s.Dir, format.SidecarName)
+	id, least, err := s.readSidecar()
 	switch {
+	case errors.Is(err, errNoSidecar):
+		s.opts.Logger.Warn("sievekv: the file that says how far the log has to reach is missing, so whether the log has lost its end is not known", "file", path)
+		return true, nil
 	case err != nil:
 		return false, err
 	case id != s.Meta.ID:

@@ -216,3 +216,106 @@ func TestSidecar_missing(t *testing.T) {
 		t.Error("a sidecar that cannot be read counts as none")
 	}
 }
+
+// An edit of a compaction has the last sequence of the time. So the MANIFEST may know of commits that the log has lost since: that
+// they are lost is noticed all the same.
+func TestSidecar_manifestAhead(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		disk := vfs.NewMem()
+		s := openOn(t, disk, false)
+		write(t, s, "a")
+		compact(t, s)
+		write(t, s, "a")
+		closeStore(t, s)
+		s = openOn(t, disk, false) // this flushes the second commit
+		for range 20 {
+			write(t, s, "z")
+		}
+		compact(t, s)
+		if n := s.Metrics().TableCompactions; n == 0 {
+			t.Fatal("nothing was compacted")
+		}
+		closeStore(t, s)
+		if cut {
+			halveLog(t, disk)
+		}
+		for _, readOnly := range []bool{true, false, true, false} {
+			s, err := Open("store", optionsOn(disk, readOnly))
+			if cut != errors.Is(err, format.ErrCorrupt) {
+				t.Errorf("cut %t, read-only %t: %v", cut, readOnly, err)
+			}
+			if err == nil {
+				closeStore(t, s)
+			}
+		}
+	}
+}
+
+func optionsOn(disk vfs.FS, readOnly bool) Options {
+	return Options{
+		FS: disk, ReadOnly: readOnly, TableCacheSize: 1 << 20, MemTableSize: 1 << 20,
+		Logger: slog.New(slog.DiscardHandler), Failed: func(error) {},
+	}
+}
+
+func openOn(t *testing.T, disk vfs.FS, readOnly bool) *Store {
+	t.Helper()
+	s, err := Open("store", optionsOn(disk, readOnly))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func closeStore(t *testing.T, s *Store) {
+	t.Helper()
+	s.End(func() bool { return false })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write sets a key, and waits until that is on stable storage.
+func write(t *testing.T, s *Store, key string) {
+	t.Helper()
+	b := s.NewBatch()
+	err := b.Set([]byte(key), make([]byte, 1000), nil)
+	r, cerr := s.Commit(b, true)
+	if err := errors.Join(err, cerr, s.Await(r)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compact compacts the keys that begin with a, and flushes nothing else.
+func compact(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Compact(t.Context(), []byte("a"), []byte("b")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// halveLog cuts the last log.
+func halveLog(t *testing.T, disk vfs.FS) {
+	t.Helper()
+	names, err := disk.List("store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := ""
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			log = max(log, "store/"+name)
+		}
+	}
+	f, err := disk.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFileSync(disk, log, data[:len(data)/2]); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -100,6 +100,7 @@ type Store struct {
 
 	sidecarMu      sync.Mutex // guards sidecarWritten and the file
 	sidecarWritten uint64
+	reached        uint64 // see measureLog; 0 if Pebble's next sequence is right
 
 	stats struct{ syncs, flushedBytes, backgroundErrors atomic.Uint64 }
 

@@ -1187,8 +1187,8 @@ var guards = []mutation{
 	}},
 	{name: "a sidecar that cannot be read counts as none", pkg: "./kv/storage", tests: "^TestSidecar_missing$", edits: []edit{
 		{"kv/storage/sidecar.go",
-			"	if err = errors.Join(err, f.Close()); err != nil {\n		return false, fmt.Errorf(\"kv: read",
-			"	if err = errors.Join(err, f.Close()); err != nil {\n		return true, nil\n	}\n	if err != nil {\n		return false, fmt.Errorf(\"kv: read"},
+			"	if err = errors.Join(err, f.Close()); err != nil {\n		return id, 0, fmt.Errorf(\"kv: read",
+			"	if err = errors.Join(err, f.Close()); err != nil {\n		return id, 0, errNoSidecar\n	}\n	if err != nil {\n		return id, 0, fmt.Errorf(\"kv: read"},
 	}},
 	{name: "a store without a sidecar is refused", pkg: "./kv/storage", tests: "^TestSidecar_missing$", edits: []edit{
 		{"kv/storage/sidecar.go",

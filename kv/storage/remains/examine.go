@@ -45,6 +45,21 @@ type Deep bool
 // tables are there and have the right size. The caller holds a lock of the directory, shared or alone, until it needs
 // FS no more.
 func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains, error) {
+	e, err := newExamination(ctx, base, dir, deep)
+	if err != nil {
+		return nil, err
+	}
+	if len(e.found[".log"])+len(e.found[".sst"])+len(e.found["MANIFEST-"]) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNoStore, dir)
+	}
+	if err := e.run(); err != nil {
+		return nil, err
+	}
+	e.fs.lost, e.fs.damages, e.fs.deep = Merged(e.lost), e.damages, e.deep
+	return &Remains{Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, Later: e.later, Unclosed: e.unclosed, FS: e.fs}, nil
+}
+
+func newExamination(ctx context.Context, base vfs.FS, dir string, deep Deep) (*examination, error) {
 	names, err := base.List(dir)
 	if err != nil {
 		return nil, err
@@ -57,14 +72,24 @@ func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains,
 		return nil, err
 	}
 	e.list(names)
-	if len(e.found[".log"])+len(e.found[".sst"])+len(e.found["MANIFEST-"]) == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNoStore, dir)
+	return e, nil
+}
+
+// Reached returns the sequence that the next commit would get by what is there of the store in dir, in logs and tables, or 0
+// if that is not known. Pebble goes on behind the last sequence that the MANIFEST knows of, also if the log has lost commits
+// before that. If that sequence is below least, only the log can reach least, and Pebble's answer is right: then nothing is
+// read, and the answer is 0.
+func Reached(ctx context.Context, base vfs.FS, dir string, least uint64) (next uint64, err error) {
+	e, err := newExamination(ctx, base, dir, false)
+	if err != nil {
+		return 0, err
 	}
-	if err := e.run(); err != nil {
-		return nil, err
+	v, err := e.manifest()
+	if err != nil || v == nil || v.lastSeq+1 < least {
+		return 0, err
 	}
-	e.fs.lost, e.fs.damages, e.fs.deep = Merged(e.lost), e.damages, e.deep
-	return &Remains{Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, Later: e.later, Unclosed: e.unclosed, FS: e.fs}, nil
+	next, err = e.logs(v)
+	return v.reached(next), err
 }
 
 type examination struct {

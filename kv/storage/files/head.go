@@ -64,15 +64,16 @@ func beginsLog(head []byte, number uint64) verdict {
 	return verdictOf(equal == 4 || isKind && (older || equal == 3))
 }
 
-// beginsTable looks at the first block of a table. A block of keys begins with the length of the longest key 4, version
-// 1, columns 2. A table without keys, which only removes a range, begins with an index: version 1, columns 2. In older
-// tables the first byte is the length that the first key shares with the one before, which is 0.
+// beginsTable knows a text from a table, and nothing else: what a table begins with depends on its keys. The lengths at the
+// beginning of a table's first block have zeros.
 func beginsTable(head []byte, _ uint64) verdict {
-	if len(head) < 7 {
+	switch {
+	case len(head) < 7:
 		return short(head)
+	case !bytes.ContainsFunc(head, func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' && c != '\t' }):
+		return strangers
 	}
-	isBlock := func(b []byte) bool { return b[0] == 1 && b[2] == 0 }
-	return verdictOf(head[0] == 0 || isBlock(head) || head[3] == 0 && isBlock(head[4:]))
+	return unknown
 }
 
 // beginsManifest looks at the first record of a MANIFEST. After the head of the chunk, 7 bytes, it has the name of the

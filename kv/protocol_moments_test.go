@@ -233,7 +233,9 @@ func TestAdd_renamedMeanwhile(t *testing.T) {
 			s.must(err)
 			_, err = s.Expire(kv.NoSync, []byte("f"), 1_000_000, kv.ExpireAlways) // so that every lookup asks for the time
 			s.must(err)
+			s.AwaitCache() // has closed the filter as it was before that
 			s.must(wantPresent(has("a")))
+			s.AwaitCache() // has taken the filter as it is now: so the add finds it in memory, and asks for the time before it locks
 			clock.before, clock.during = before, func() {
 				s.renames("f", "g")
 				added, _ := c.open(s, "g")

@@ -1026,7 +1026,7 @@ func TestCopy_gone(t *testing.T) {
 }
 
 // odd answers SCAN with no cursor.
-type odd struct{ *fake }
+type odd struct{}
 
 func (o odd) Do(context.Context, [][]byte) (reply.Reply, error) { return reply.Array(), nil }
 

@@ -194,7 +194,7 @@ func (p *applier) patch(c *blockChange) {
 			first = nil
 		}
 		if s.CompareAndSwap(zeroLine, first) && first != nil && l.dir != nil {
-			p.db.residency.put(blockKey(l, c.blk), residentBlock{s, first}, l.blockBytes())
+			p.db.residency.Put(blockKey(l, c.blk), residentBlock{s, first}, l.blockBytes())
 		}
 	default:
 		if c.apply(l.Words(first)) != nil {
@@ -263,8 +263,8 @@ func (p *applier) header(key string, value []byte) {
 	sh.mu.Lock()
 	sh.objects[o.key] = o
 	sh.mu.Unlock()
-	p.db.residency.put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
-	p.db.residency.await()
+	p.db.residency.Put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
+	p.db.residency.Await()
 }
 
 // resident finds a layer, with its resident blocks, in the open incarnation of an object.

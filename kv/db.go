@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/queue"
+	"github.com/sievekv/sievekv/kv/residency"
 	"github.com/sievekv/sievekv/kv/storage"
 	"github.com/sievekv/sievekv/kv/watch"
 )
@@ -25,7 +26,7 @@ type DB struct {
 	// under the lock. Only such commits, which hold apply, change word, and fail and Close once each.
 	word atomic.Uint64
 
-	residency *residency
+	residency *residency.Residency
 	strings   *hot.Cache
 	store     *storage.Store
 	opts      Options
@@ -43,9 +44,12 @@ type DB struct {
 	stripes  [numStripes]stripe
 	shards   [numShards]shard
 
+	endedMu sync.Mutex
+	ended   []*Object // objects to close later; guarded by endedMu
+
 	syncing atomic.Int64 // commits under Always that are under way
 
-	// users counts operations that use Pebble or ristretto. Close waits for them: both panic when they are used after
+	// users counts operations that use Pebble or the residency. Close waits for them: both panic when they are used after
 	// their own Close.
 	users atomic.Int64
 	idle  chan struct{}
@@ -157,7 +161,7 @@ func (db *DB) DamagedBlocks() int {
 	return blocks
 }
 
-// enter announces a use of Pebble or ristretto. If it returns nil, the caller calls exit afterwards. Uses may nest.
+// enter announces a use of Pebble or the residency. If it returns nil, the caller calls exit afterwards. Uses may nest.
 func (db *DB) enter() error {
 	db.users.Add(1)
 	if db.word.Load()&(isFailed|isClosed) != 0 {
@@ -197,7 +201,7 @@ func (db *DB) Close() error {
 		db.pauseAt("close: waiting")
 		<-db.idle
 	}
-	db.residency.cache.Close()
+	db.residency.Close()
 	return db.store.Close()
 }
 

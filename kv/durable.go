@@ -75,7 +75,7 @@ func (db *DB) keep() {
 				db.opts.Logger.Error("sievekv: background work failed", "dir", db.dir, "error", told)
 			}
 		case <-samples.C:
-			db.residency.sample.Store(mix64(uint64(time.Now().UnixNano())))
+			db.residency.Resample()
 		case <-tidies.C:
 			db.releaseEnded()
 		}

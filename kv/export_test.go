@@ -59,19 +59,19 @@ func (db *DB) Fail(cause error) { _ = db.store.Fail(cause) }
 func (db *DB) EvictBlock(l *Layer, blk uint64) {
 	db.AwaitCache()
 	if s := l.slotOf(blk); s != nil {
-		residentBlock{s, s.Load()}.drop()
+		residentBlock{s, s.Load()}.Drop()
 	}
 }
 
 // EvictObject asks for an object to be closed as the cache does when it needs room.
-func (db *DB) EvictObject(o *Object) { residentObject{o}.drop() }
+func (db *DB) EvictObject(o *Object) { residentObject{o}.Drop() }
 
 // BlockEviction returns what the cache would call to evict the block that is
 // resident now, and has been counted, see EvictBlock.
 func (db *DB) BlockEviction(l *Layer, blk uint64) (drop func()) {
 	db.AwaitCache()
 	s := l.slotOf(blk)
-	return residentBlock{s, s.Load()}.drop
+	return residentBlock{s, s.Load()}.Drop
 }
 
 // ChunkEviction returns what the cache would call to evict the part of a block
@@ -79,7 +79,7 @@ func (db *DB) BlockEviction(l *Layer, blk uint64) (drop func()) {
 func (db *DB) ChunkEviction(l *Layer, blk uint64) (drop func()) {
 	db.AwaitCache()
 	d := &l.dir[blk>>chunkBits]
-	return residentChunk{d, d.Load()}.drop
+	return residentChunk{d, d.Load()}.Drop
 }
 
 // Direct has every commit applied to Pebble at once.
@@ -164,8 +164,8 @@ const MaxSnapshotObjects = maxSnapshotObjects
 // Views returns how many keys the transaction remembers.
 func (tx *Transaction) StagedKeys() int { return len(tx.w.staged) }
 
-// AwaitCache waits until ristretto has counted what it was given.
-func (db *DB) AwaitCache() { db.residency.cache.Wait() }
+// AwaitCache waits until the residency has counted what it was given.
+func (db *DB) AwaitCache() { db.residency.Wait() }
 
 // ReleaseEnded does at once what the background loop does with objects.
 func (db *DB) ReleaseEnded() { db.releaseEnded() }

@@ -151,8 +151,8 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 	}
 	o, opened, err := db.openSteady(sh, key, a.steady) // it reads the header again, under apply
 	if opened {
-		db.residency.put(objectCacheKey(o.header.ID), residentObject{o}, o.bytes())
-		db.residency.await()
+		db.residency.Put(objectCacheKey(o.header.ID), residentObject{o}, o.bytes())
+		db.residency.Await()
 	}
 	return o, err
 }
@@ -301,10 +301,14 @@ func (db *DB) evictObject(o *Object) {
 	if o.ended() || db.tryEvict(o) {
 		return
 	}
-	r := db.residency
-	r.mu.Lock()
-	r.ended = append(r.ended, o)
-	r.mu.Unlock()
+	db.closeLater(o)
+}
+
+// closeLater has the background loop call releaseEnded for an object.
+func (db *DB) closeLater(o *Object) {
+	db.endedMu.Lock()
+	defer db.endedMu.Unlock()
+	db.ended = append(db.ended, o)
 }
 
 func (db *DB) tryEvict(o *Object) bool {
@@ -345,21 +349,17 @@ func (db *DB) closeObject(o *Object) {
 // dropping takes the same time for every size.
 func (db *DB) retire(o *Object) {
 	o.end()
-	r := db.residency
-	r.mu.Lock()
-	r.ended = append(r.ended, o)
-	r.mu.Unlock()
+	db.closeLater(o)
 }
 
 // releaseEnded closes the objects that could not be closed when they were evicted, and takes the blocks of dropped
 // objects out of memory.
 func (db *DB) releaseEnded() {
 	db.pauseAt("ended: released")
-	r := db.residency
-	r.mu.Lock()
-	list := r.ended
-	r.ended = nil
-	r.mu.Unlock()
+	db.endedMu.Lock()
+	list := db.ended
+	db.ended = nil
+	db.endedMu.Unlock()
 	for _, o := range list {
 		if !o.ended() {
 			db.evictObject(o)
@@ -369,8 +369,8 @@ func (db *DB) releaseEnded() {
 			continue // the blocks live on in another incarnation
 		}
 		for _, l := range o.layers {
-			l.release(r)
+			l.release(db.residency)
 		}
-		r.remove(objectCacheKey(o.header.ID), residentObject{o})
+		db.residency.Remove(objectCacheKey(o.header.ID), residentObject{o})
 	}
 }

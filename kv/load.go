@@ -93,11 +93,11 @@ func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) 
 	st.mu.Unlock()
 
 	if !steady {
-		db.residency.loads <- struct{}{}
+		db.residency.BeginLoad()
 	}
 	first, err := db.readAndInstall(o, l, blk, st, started, quiet)
 	if !steady {
-		<-db.residency.loads
+		db.residency.EndLoad()
 	}
 	if f != nil {
 		f.first, f.err = first, err
@@ -133,12 +133,12 @@ func (db *DB) readAndInstall(o *Object, l *Layer, blk uint64, st *stripe, starte
 		db.install(o, l, blk, first)
 	st.mu.Unlock()
 	if installed {
-		db.residency.await()
+		db.residency.Await()
 	}
 	return first, nil
 }
 
-// install puts a block into the table, under ristretto's rule, and makes its chunk if there is none. The caller holds
+// install puts a block into the table, under the rule of the residency, and makes its chunk if there is none. The caller holds
 // the stripe's mutex.
 func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 	if l.spec.Layout == LayoutLog {
@@ -157,7 +157,7 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 	if c == nil {
 		c = new(chunk)
 		if d.CompareAndSwap(nil, c) {
-			db.residency.put(chunkKey(l, blk), residentChunk{d, c}, chunkSlots*8)
+			db.residency.Put(chunkKey(l, blk), residentChunk{d, c}, chunkSlots*8)
 		} else if c = d.Load(); c == nil {
 			return false
 		}
@@ -167,7 +167,7 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 		return false
 	}
 	if first != zeroLine {
-		db.residency.put(blockKey(l, blk), residentBlock{s, first}, l.blockBytes())
+		db.residency.Put(blockKey(l, blk), residentBlock{s, first}, l.blockBytes())
 	}
 	return true
 }

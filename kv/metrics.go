@@ -84,11 +84,11 @@ func (db *DB) Metrics() (Metrics, error) {
 	}
 	defer db.exit()
 	flushed, syncs := db.stats.flushedBefore.Load(), db.stats.syncsBefore.Load() // first: a reset may come between
-	p, cache := db.store.Metrics(), db.residency.cache
+	p, cache := db.store.Metrics(), db.residency
 	return Metrics{
 		Keys: db.keys.Load(), OpenObjects: db.openObjects(), BackgroundErrors: p.BackgroundErrors, Levels: p.Levels,
-		CacheBudget: cache.MaxCost(), CacheUsed: cache.MaxCost() - cache.RemainingCost(),
-		CacheEvictions: db.residency.evicted.Load(), BlocksRead: db.stats.blocksRead.Load(), Strings: db.strings.Stats(),
+		CacheBudget: cache.Budget(), CacheUsed: cache.Used(),
+		CacheEvictions: cache.Evicted().Load(), BlocksRead: db.stats.blocksRead.Load(), Strings: db.strings.Stats(),
 		Commits: db.stats.commits.Load(), CommitBytes: db.stats.commitBytes.Load() + p.FlushedBytes - flushed,
 		GrowthLogBytes: db.stats.loggedBytes.Load(), Syncs: p.Syncs - syncs, DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
 		Folds: db.stats.folds.Load(), FoldsDropped: db.stats.foldsDropped.Load(), FoldBacklog: db.FoldBacklog(),
@@ -154,7 +154,7 @@ func (db *DB) ResetStats() {
 	s := &db.stats
 	for _, n := range []interface{ Store(uint64) }{
 		&s.commits, &s.commitBytes, &s.loggedBytes, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,
-		&s.compactions, &s.putOff, &db.residency.evicted,
+		&s.compactions, &s.putOff, db.residency.Evicted(),
 	} {
 		n.Store(0)
 	}

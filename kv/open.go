@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/hot"
+	"github.com/sievekv/sievekv/kv/residency"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -49,7 +50,7 @@ func Open(dir string, options *Options) (*DB, error) {
 	if err := db.readMeta(); err != nil {
 		return nil, errors.Join(err, db.closeStore())
 	}
-	if db.residency, err = newResidency(opts.CacheSize); err != nil {
+	if db.residency, err = residency.New(opts.CacheSize); err != nil {
 		return nil, errors.Join(fmt.Errorf("kv: block cache: %w", err), db.closeStore())
 	}
 	db.stopKeeper, db.keeperDone = make(chan struct{}), make(chan struct{})

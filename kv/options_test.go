@@ -97,13 +97,6 @@ func TestOptions_ranges(t *testing.T) {
 			t.Errorf("with CacheSize %d, TableCacheSize is %d, %v, want %d", cache, o.TableCacheSize, err, want)
 		}
 	}
-	for budget, want := range map[int64]int64{
-		minCacheSize: 1024, 256 * mib: 10 * 32 * kib, 100 * gib: 10 * 100 * gib / (8 * kib), maxCacheSize: 1 << 27, math.MaxInt64: 1 << 27,
-	} {
-		if got := touchCounters(budget); got != want {
-			t.Errorf("%d counters for %d bytes, want %d", got, budget, want)
-		}
-	}
 }
 
 // TestOptions_memory has what budgets come of Memory: together they are it, and one that is given stays.

@@ -7,6 +7,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/lastchange"
+	"github.com/sievekv/sievekv/kv/residency"
 )
 
 // Line is 512 bits, the unit a block is made of.
@@ -156,7 +157,7 @@ func (l *Layer) residentBlocks() (n uint64) {
 }
 
 // release takes every block and chunk of the table out of memory.
-func (l *Layer) release(r *residency) {
+func (l *Layer) release(r *residency.Residency) {
 	l.one.Store(nil)
 	for i := range l.dir {
 		c := l.dir[i].Load()
@@ -166,9 +167,9 @@ func (l *Layer) release(r *residency) {
 		blk := uint64(i) << chunkBits
 		for j := range c {
 			if first := c[j].Load(); first != nil && first != zeroLine {
-				r.remove(blockKey(l, blk+uint64(j)), residentBlock{&c[j], first})
+				r.Remove(blockKey(l, blk+uint64(j)), residentBlock{&c[j], first})
 			}
 		}
-		r.remove(chunkKey(l, blk), residentChunk{&l.dir[i], c})
+		r.Remove(chunkKey(l, blk), residentChunk{&l.dir[i], c})
 	}
 }

@@ -60,7 +60,7 @@ var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloo
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
-// ristretto by kv, so that either can be replaced or upgraded there; tests may use them to crash a store.
+// ristretto by kv/residency alone, so that either can be replaced or upgraded there; tests may use them to crash a store.
 var rules = []rule{
 	{packages: "kv/probe", others: []string{xxhash}},
 	{packages: "kv/hash", ours: []string{"kv/probe"}},
@@ -76,11 +76,12 @@ var rules = []rule{
 	{packages: "kv/expiry", ours: []string{"kv/format"}},
 	{packages: "kv/hot"},
 	{packages: "kv/watch"},
+	{packages: "kv/residency", others: []string{ristretto}},
 	{packages: "kv/storage/files", ours: []string{"kv/format", "kv/freeze"}, others: []string{pebbleVFS}},
 	{packages: "kv/storage/remains", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/storage/files"}, others: []string{pebble}},
 	{packages: "kv/storage", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/probe", "kv/radix", "kv/text", "kv/storage/files", "kv/storage/remains"}, others: []string{pebble}},
 	{packages: "kv/check", ours: []string{"kv/format", "kv/storage", "kv/storage/remains"}},
-	{packages: "kv", ours: []string{"kv/block", "kv/check", "kv/format", "kv/storage", "kv/storage/remains", "kv/queue", "kv/lastchange", "kv/gate", "kv/expiry", "kv/hot", "kv/watch", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, ristretto, xxhash}},
+	{packages: "kv", ours: []string{"kv/block", "kv/check", "kv/format", "kv/storage", "kv/storage/remains", "kv/queue", "kv/lastchange", "kv/gate", "kv/expiry", "kv/hot", "kv/watch", "kv/residency", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, xxhash}},
 	{packages: "kv/kvtest", others: []string{pebbleVFS}},
 	{packages: "module/reply"},
 	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},
@@ -249,7 +250,9 @@ func TestArrows_rules(t *testing.T) {
 		{"kv", "sync/atomic", true},
 		{"kv", own + "kv/block", true},
 		{"kv", pebble + "/v2/vfs", true},
-		{"kv", ristretto + "/v2", true},
+		{"kv", ristretto + "/v2", false},
+		{"kv/residency", ristretto + "/v2", true},
+		{"kv/residency", own + "kv/block", false},
 		{"kv", roaring + "/v2", false},
 		{"kv", own + "kv/unlisted", false},
 		{"kv", own + "txn", false},

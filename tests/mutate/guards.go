@@ -361,7 +361,7 @@ var guards = []mutation{
 			"\tdelete(sh.objects, o.key)\n"},
 	}},
 	{name: "what is removed takes what is there by now", pkg: "./kv", tests: "^TestEvictObject_openedAgain$", edits: []edit{
-		{"kv/cache.go",
+		{"kv/residency/residency.go",
 			"\tif now, ok := r.cache.Get(key); ok && now == v {",
 			"\tif _, ok := r.cache.Get(key); ok {"},
 	}},
@@ -827,7 +827,7 @@ var guards = []mutation{
 	}},
 	{name: "the blocks of a closed object stay in memory", pkg: "./kv", tests: "^TestEvictObject_removed$", edits: []edit{
 		{"kv/keyspace.go",
-			"\t\tfor _, l := range o.layers {\n\t\t\tl.release(r)\n\t\t}\n",
+			"\t\tfor _, l := range o.layers {\n\t\t\tl.release(db.residency)\n\t\t}\n",
 			""},
 	}},
 	{name: "RENAMENX replaces what is there", pkg: "./kv", tests: "^TestRename_taken$", edits: []edit{

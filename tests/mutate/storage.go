@@ -95,9 +95,9 @@ var storage = []mutation{
 	inOptions("any size of the cache is taken", edit{"kv/options.go",
 		"	size(\"CacheSize\", o.CacheSize, minCacheSize, maxCacheSize)\n",
 		""}),
-	inOptions("the number of counters overflows", edit{"kv/cache.go",
+	{name: "the number of counters overflows", edits: []edit{{"kv/residency/residency.go",
 		"10*(budget/(8<<10))",
-		"10*budget/(8<<10)"}),
+		"10*budget/(8<<10)"}}, pkg: "./kv/residency", tests: "^TestTouchCounters$"},
 	inOptions("any limit of filters is taken", edit{"kv/options.go",
 		"	if o.MaxFilterBytes > maxDiskSize {",
 		"	if false {"}),
@@ -114,7 +114,7 @@ var storage = []mutation{
 	inStore("any file of a name that a crash leaves is taken for one", "^TestFault_partOfStore$", edit{"kv/storage/foreign.go",
 		"bytes.Contains(rest, []byte(text))", "true"}),
 	{name: "a reset of counts makes them negative", pkg: "./kv", tests: "^TestMetrics_resetMeanwhile$", edits: []edit{
-		{"kv/metrics.go", "	p, cache := db.store.Metrics(), db.residency.cache\n", "	p, cache := db.store.Metrics(), db.residency.cache\n" +
+		{"kv/metrics.go", "	p, cache := db.store.Metrics(), db.residency\n", "	p, cache := db.store.Metrics(), db.residency\n" +
 			"	flushed, syncs = db.stats.flushedBefore.Load(), db.stats.syncsBefore.Load()\n"}}},
 }
 

@@ -3,10 +3,8 @@ package kv
 import (
 	"context"
 	"fmt"
-	"reflect"
-	"runtime"
-	"sync/atomic"
-	"time"
+
+	"github.com/sievekv/sievekv/kv/gate"
 )
 
 // passGate waits for the gate, to hold it alone or to share it. It returns the error of ctx, ErrBusy, or ErrClosed if
@@ -17,8 +15,8 @@ func (db *DB) passGate(ctx context.Context, alone bool) error {
 		return nil
 	}
 	x := g.Join(alone)
-	idle := idleWatch{db: db}
-	ticks, stop := idle.start(db.opts.MaxIdleTransaction)
+	idle := gate.Idle{Holder: db.holderUses}
+	ticks, stop := idle.Start(db.opts.MaxIdleTransaction)
 	defer stop()
 	for {
 		db.pauseAt("gate: waiting")
@@ -29,7 +27,7 @@ func (db *DB) passGate(ctx context.Context, alone bool) error {
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-ticks:
-			if !idle.tooLong() {
+			if !idle.TooLong() {
 				continue
 			}
 			err = fmt.Errorf("%w, and nothing has been done in it for %v (Options.MaxIdleTransaction): "+
@@ -44,44 +42,12 @@ func (db *DB) passGate(ctx context.Context, alone bool) error {
 	}
 }
 
-// idleWatch finds out that the transaction that holds the gate is not used. It looks several times: after the process
-// was stopped for a while it has seen one idle moment, not all of that time.
-type idleWatch struct {
-	db     *DB
-	holder *Transaction
-	steps  uint64 // of the holder when seen began to count
-	seen   int    // how often the holder was idle at that step
-}
-
-// idleLooks is how many idle looks are too many.
-const idleLooks = 8
-
-// start returns a channel that tells when to look. With a negative limit it never does.
-func (i *idleWatch) start(limit time.Duration) (<-chan time.Time, func()) {
-	if limit <= 0 {
-		return nil, func() {}
+// holderUses returns the uses of the transaction that holds the gate, nil if none does.
+func (db *DB) holderUses() *gate.Uses {
+	if tx := db.holder.Load(); tx != nil {
+		return &tx.uses
 	}
-	i.tooLong()
-	ticker := time.NewTicker(max(1, limit/(idleLooks-1)))
-	return ticker.C, ticker.Stop
-}
-
-// tooLong looks at the holder, and reports whether it was idle at idleLooks looks.
-func (i *idleWatch) tooLong() bool {
-	tx := i.db.holder.Load()
-	if tx == nil {
-		i.seen = 0
-		return false
-	}
-	steps := tx.steps.Load()
-	if tx != i.holder || steps != i.steps {
-		i.holder, i.steps, i.seen = tx, steps, 0
-	}
-	if steps%2 != 0 {
-		return false // a method of the transaction is running
-	}
-	i.seen++
-	return i.seen >= idleLooks
+	return nil
 }
 
 // unlockGate gives back the gate, which the caller holds alone.
@@ -91,41 +57,8 @@ func (db *DB) unlockGate() {
 }
 
 // inside reports whether the goroutine runs the function of the transaction that holds the gate: it would wait for
-// itself. inside does not recognise other goroutines that work for the function. Nor does it know, while functions of
-// transactions of several stores run, which of them this is. In these cases a goroutine that waits for itself gets
-// ErrBusy in the end.
+// itself. Where gate.Inside does not know, such a goroutine gets ErrBusy in the end.
 func (db *DB) inside() bool {
 	tx := db.holder.Load()
-	return tx != nil && tx.scoped && functions.Load() == 1 && insideFunction()
-}
-
-// functions is the number of transactions' functions that are running, in all stores of the program.
-var functions atomic.Int64
-
-// runFunction runs the function of a transaction. It needs a stack frame of its own, by which insideFunction
-// recognises it.
-//
-//go:noinline
-func runFunction(tx *Transaction, f func(*Transaction) error) error {
-	functions.Add(1)
-	defer functions.Add(-1)
-	return f(tx)
-}
-
-var runFunctionEntry = reflect.ValueOf(runFunction).Pointer()
-
-// insideFunction reports whether the goroutine is inside runFunction.
-func insideFunction() bool {
-	var pcs [64]uintptr
-	for skip := 2; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		for _, pc := range pcs[:n] {
-			if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == runFunctionEntry {
-				return true
-			}
-		}
-		if n < len(pcs) {
-			return false
-		}
-	}
+	return tx != nil && tx.scoped && gate.Inside()
 }

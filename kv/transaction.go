@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv/gate"
 )
 
 // The errors of transactions.
@@ -27,8 +28,7 @@ type Transaction struct {
 	level  Durability      // of the kind that writes
 	scoped bool            // it runs a function, for which it holds the gate
 
-	// steps counts the beginnings and ends of uses: it is odd while a method runs.
-	steps atomic.Uint64
+	uses gate.Uses // while a method runs
 
 	mu       sync.Mutex
 	w        *Writer   // nil for the kind that only reads; guarded by mu
@@ -99,7 +99,7 @@ func (db *DB) Update(ctx context.Context, level Durability, f func(*Transaction)
 			err = rerr
 		}
 	}()
-	if err := runFunction(tx, f); err != nil {
+	if err := gate.Run(func() error { return f(tx) }); err != nil {
 		return err
 	}
 	return tx.commit()
@@ -229,8 +229,8 @@ func (tx *Transaction) Write(change func(*Writer) error) error {
 	case tx.w == nil:
 		return ErrReadOnly
 	}
-	tx.steps.Add(1)
-	defer tx.steps.Add(1)
+	tx.uses.Begin()
+	defer tx.uses.End()
 	return tx.w.runWithSavepoint(change)
 }
 
@@ -250,8 +250,8 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 	if tx.ended != nil {
 		return tx.ended
 	}
-	tx.steps.Add(1)
-	defer tx.steps.Add(1)
+	tx.uses.Begin()
+	defer tx.uses.End()
 	if err := tx.db.awaitSequence(); err != nil {
 		return err
 	}

@@ -1,5 +1,6 @@
 // Package gate has the lock that every writer of a store passes. Writers of single keys share it. A transaction,
-// which may touch any key, has it alone.
+// which may touch any key, has it alone. The package also finds out that a transaction is idle, see Idle, and that a
+// goroutine would wait for itself, see Inside.
 package gate
 
 import (

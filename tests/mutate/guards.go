@@ -387,8 +387,8 @@ var guards = []mutation{
 	}},
 	{name: "a transaction that has ended reads", pkg: "./txn", tests: "^TestTx_ends$", edits: []edit{
 		{"kv/transaction.go",
-			"\tif tx.ended != nil {\n\t\treturn tx.ended\n\t}\n\ttx.steps.Add(1)\n\tdefer tx.steps.Add(1)\n\tif err := tx.db.awaitSequence",
-			"\ttx.steps.Add(1)\n\tdefer tx.steps.Add(1)\n\tif err := tx.db.awaitSequence"},
+			"\tif tx.ended != nil {\n\t\treturn tx.ended\n\t}\n\ttx.uses.Begin()\n\tdefer tx.uses.End()\n\tif err := tx.db.awaitSequence",
+			"\ttx.uses.Begin()\n\tdefer tx.uses.End()\n\tif err := tx.db.awaitSequence"},
 	}},
 	{name: "a transaction begun while the store is closed goes on", pkg: "./kv", tests: "^TestClose_transactionBegins$", edits: []edit{
 		{"kv/transaction.go",

@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
@@ -59,16 +58,11 @@ func (d *damaged) stand(db *DB, key []byte) *Object {
 // caller holds the key's lock.
 func (db *DB) notesOf(key []byte) (notes [][]byte, err error) {
 	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiry.End)
+	if err == nil {
+		notes, err = expiry.Of(key, it)
+		err = errors.Join(err, it.Close())
+	}
 	if err != nil {
-		return nil, storage.ReadError(err, "key %q: when it expires", key)
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok; ok = it.Next() {
-		if _, of, err := format.DecodeExpiryKey(it.Key()); err == nil && bytes.Equal(of, key) {
-			notes = append(notes, bytes.Clone(it.Key()))
-		}
-	}
-	if err := it.Error(); err != nil {
 		return nil, storage.ReadError(err, "key %q: when it expires", key)
 	}
 	return notes, nil

@@ -57,30 +57,16 @@ func (db *DB) countExpiring() error {
 	return nil
 }
 
-// countNotes counts the notes of an iterator. Close ends it early and waits for it. If the notes cannot be read, the
-// next call of ExpiringKeys starts the counting anew.
+// countNotes counts the notes of an iterator, and closes it. Close ends it early and waits for it. If the notes cannot be
+// read, the next call of ExpiringKeys starts the counting anew.
 func (db *DB) countNotes(it *storage.Iterator) {
 	defer db.pauseAt("expiring: ended")
-	const few = 1024
-	e := &db.expiring
-	notes := int64(0)
-	for ok := it.First(); ok; ok = it.Next() {
-		if notes++; notes < few {
-			continue
-		}
+	err := db.expiring.Read(it, func() bool {
 		db.pauseAt("expiring: counted some")
-		if db.closing.Load() || !e.Found(notes) {
-			_ = it.Close() // an error of what was read does not matter any more
-			return
-		}
-		notes = 0
-	}
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return !db.closing.Load()
+	})
+	if err = errors.Join(err, it.Close()); err != nil {
 		err = storage.ReadError(err, "keys that expire")
 		db.opts.Logger.Warn("sievekv: keys that expire cannot be counted", "dir", db.dir, "error", err.Error())
-		e.End(false)
-		return
 	}
-	e.Found(notes)
-	e.End(true)
 }

@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -98,60 +97,31 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 // ExpiredKeys is Metrics.ExpiredKeys: how many keys Sweep has removed.
 func (db *DB) ExpiredKeys() uint64 { return db.stats.expired.Load() }
 
-type expiryNote struct {
-	at     int64
-	key    []byte
-	object bool // the key has an object; else it is a string
-}
-
-// expiredNotes returns the notes of keys that have expired and are not locked, one batch at most, the first note that it
-// leaves, and whether there are more such notes.
-func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes []expiryNote, next []byte, more bool, err error) {
+// expiredNotes returns the notes from a key on that expiry.Hint.Take takes for a sweep.
+func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes []expiry.Note, next []byte, more bool, err error) {
 	lower := from
 	if len(lower) == 0 {
 		lower = []byte{format.TagExpiry}
 	}
 	it, err := db.iterate(ctx, lower, expiry.End)
+	if err == nil {
+		notes, next, more, err = db.expiry.Take(it, expiry.Batch{Now: now, Notes: sweepBatch, Bytes: db.MaxCommit() / 2, Free: db.isKeyFree})
+		err = errors.Join(err, it.Close())
+	}
 	if err != nil {
-		return nil, nil, false, storage.ReadError(err, "expired keys")
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	next = expiry.End
-	room := db.MaxCommit() / 2
-	for ok := it.First(); ok; ok = it.Next() {
-		at, key, err := format.DecodeExpiryKey(it.Key())
-		if err != nil {
-			return nil, nil, false, err
-		}
-		if at <= now && !db.isKeyFree(key) { // it must not hold up those behind it
-			db.expiry.Lower(it.Key())
-			continue
-		}
-		room -= 2*len(key) + 1024 // a header, a note, a count
-		if at > now || len(notes) == sweepBatch || room < 0 && len(notes) > 0 {
-			next, more = bytes.Clone(it.Key()), at <= now
-			break
-		}
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, nil, false, storage.ReadError(err, "expired keys")
-		}
-		notes = append(notes, expiryNote{at, bytes.Clone(key), len(value) > 0})
-	}
-	if err := it.Error(); err != nil {
 		return nil, nil, false, storage.ReadError(err, "expired keys")
 	}
 	return notes, next, more, nil
 }
 
 // sweep removes the keys of notes, and reports whether it could: not while a transaction holds the gate.
-func (db *DB) sweep(notes []expiryNote) (could bool, err error) {
+func (db *DB) sweep(notes []expiry.Note) (could bool, err error) {
 	if len(notes) == 0 {
 		return true, nil
 	}
 	w, err := db.newWriter(NoSync)
 	if err != nil {
-		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
+		db.expiry.Lower(notes[0].Stored())
 		return false, err
 	}
 	w.unseen = true
@@ -162,7 +132,7 @@ func (db *DB) sweep(notes []expiryNote) (could bool, err error) {
 			return nil
 		}
 		for _, n := range notes {
-			if !slices.Contains(w.keys, db.keyLockIndex(n.key)) {
+			if !slices.Contains(w.keys, db.keyLockIndex(n.Key)) {
 				continue
 			}
 			gone, err := w.removeExpired(n)
@@ -176,7 +146,7 @@ func (db *DB) sweep(notes []expiryNote) (could bool, err error) {
 		return nil
 	})
 	if err != nil {
-		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
+		db.expiry.Lower(notes[0].Stored())
 		return could, errors.Join(err, unread)
 	}
 	db.stats.expired.Add(removed)
@@ -185,20 +155,20 @@ func (db *DB) sweep(notes []expiryNote) (could bool, err error) {
 
 // lockFor locks the keys of notes whose locks are free, and reports whether the sweep goes on. A sweep never waits
 // for a writer, as other writers would then wait for the sweep. A later sweep comes to the others.
-func (w *Writer) lockFor(notes []expiryNote) bool {
+func (w *Writer) lockFor(notes []expiry.Note) bool {
 	db := w.db
 	free := db.gate.TryRLock()
 	if free {
 		w.gate = gateShared
 	}
 	for _, n := range notes {
-		i := db.keyLockIndex(n.key)
+		i := db.keyLockIndex(n.Key)
 		switch {
 		case free && slices.Contains(w.keys, i):
 		case free && db.keyLocks[i].TryLock():
 			w.keys = append(w.keys, i)
 		default:
-			db.expiry.Lower(format.AppendExpiryKey(nil, n.at, n.key))
+			db.expiry.Lower(n.Stored())
 		}
 	}
 	return free
@@ -207,18 +177,18 @@ func (w *Writer) lockFor(notes []expiryNote) bool {
 // removeExpired stages the removal of an expired key, and reports whether the key is there: if another commit came
 // first, the note is gone. A string is removed by its note alone, without reading its header: the notes of keys that
 // expire at the same time are close together, their headers are not.
-func (w *Writer) removeExpired(n expiryNote) (bool, error) {
-	value, err := storage.ReadMeta(w.db.store, format.AppendExpiryKey(nil, n.at, n.key))
+func (w *Writer) removeExpired(n expiry.Note) (bool, error) {
+	value, err := storage.ReadMeta(w.db.store, n.Stored())
 	if err != nil || value == nil {
 		return false, err
 	}
-	old := &Object{db: w.db, key: string(n.key), header: &format.Header{Expiry: n.at}}
-	if n.object = len(value) > 0; n.object {
-		if old, err = w.stored(n.key); err != nil || old == nil {
+	old := &Object{db: w.db, key: string(n.Key), header: &format.Header{Expiry: n.At}}
+	if n.Object = len(value) > 0; n.Object {
+		if old, err = w.stored(n.Key); err != nil || old == nil {
 			return false, err
 		}
 		w.dropObject(old)
-		w.setKey(n.key, nil)
+		w.setKey(n.Key, nil)
 		return true, nil
 	}
 	w.addKey(stagedKey{key: old.key, stored: old, changed: true})

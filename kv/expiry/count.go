@@ -76,8 +76,30 @@ func (c *Count) Begin(begin func() error) (begun bool, err error) {
 	return true, nil
 }
 
-// Found adds counted notes, and reports whether the counting goes on.
-func (c *Count) Found(notes int64) bool {
+// Read counts the notes that Begin found, until on returns false or a commit removes every key. If it returns an error, the
+// notes have to be counted anew.
+func (c *Count) Read(from Notes, on func() bool) error {
+	const few = 1024
+	notes := int64(0)
+	for ok := from.First(); ok; ok = from.Next() {
+		if notes++; notes < few {
+			continue
+		}
+		if !on() || !c.found(notes) {
+			return nil
+		}
+		notes = 0
+	}
+	err := from.Error()
+	if err == nil {
+		c.found(notes)
+	}
+	c.end(err == nil)
+	return err
+}
+
+// found adds counted notes, and reports whether the counting goes on.
+func (c *Count) found(notes int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != counting {
@@ -87,8 +109,8 @@ func (c *Count) Found(notes int64) bool {
 	return true
 }
 
-// End ends the counting, unless a commit removed every key meanwhile. If it is not whole, the next one begins anew.
-func (c *Count) End(whole bool) {
+// end ends the counting, unless a commit removed every key meanwhile. If it is not whole, the next one begins anew.
+func (c *Count) end(whole bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != counting {

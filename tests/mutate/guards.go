@@ -44,8 +44,8 @@ var guards = []mutation{
 	}},
 	{name: "a sweep forgets keys that are locked", pkg: "./kv", tests: "^TestSweep_lockedMeanwhile$", edits: []edit{
 		{"kv/expiry.go",
-			"			db.expiry.Lower(format.AppendExpiryKey(nil, n.at, n.key))\n		}\n	}\n	return free",
-			"			_ = n.at\n		}\n	}\n	return free"},
+			"			db.expiry.Lower(n.Stored())\n		}\n	}\n	return free",
+			"			_ = n.At\n		}\n	}\n	return free"},
 	}},
 	{name: "a sweep waits for the lock of a key", pkg: "./kv", tests: "^TestSweep_lockedMeanwhile$", edits: []edit{
 		{"kv/expiry.go",
@@ -54,38 +54,38 @@ var guards = []mutation{
 	}},
 	{name: "a sweep removes keys whose locks it has not", pkg: "./kv", tests: "^TestSweep_lockedMeanwhile$", edits: []edit{
 		{"kv/expiry.go",
-			"\t\t\tif !slices.Contains(w.keys, db.keyLockIndex(n.key)) {\n\t\t\t\tcontinue\n\t\t\t}\n",
+			"\t\t\tif !slices.Contains(w.keys, db.keyLockIndex(n.Key)) {\n\t\t\t\tcontinue\n\t\t\t}\n",
 			""},
 	}},
 	{name: "a sweep removes keys before their time", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
-		{"kv/expiry.go",
-			"\t\tif at > now || len(notes)",
-			"\t\tif at > now+1 || len(notes)"},
+		{"kv/expiry/notes.go",
+			"\t\tif at > b.Now || len(notes)",
+			"\t\tif at > b.Now+1 || len(notes)"},
 	}},
 	{name: "a sweep takes keys of any length", pkg: "./kv", tests: "^TestSweep_longKeys$", edits: []edit{
-		{"kv/expiry.go",
+		{"kv/expiry/notes.go",
 			" || room < 0 && len(notes) > 0 {",
 			" {"},
 	}},
 	{name: "a sweep that cannot take one key takes none", pkg: "./kv", tests: "^TestSweep_longKey$", edits: []edit{
-		{"kv/expiry.go",
+		{"kv/expiry/notes.go",
 			"room < 0 && len(notes) > 0 {",
 			"room < 0 {"},
 	}},
 	{name: "a sweep takes any number of keys", pkg: "./kv", tests: "^TestSweep_few$", edits: []edit{
-		{"kv/expiry.go",
-			"len(notes) == sweepBatch ||",
+		{"kv/expiry/notes.go",
+			"len(notes) == b.Notes ||",
 			"false ||"},
 	}},
 	{name: "a sweep leaves the object of a key", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/expiry.go",
-			"\t\tw.dropObject(old)\n\t\tw.setKey(n.key, nil)\n\t\treturn true, nil",
-			"\t\tw.setKey(n.key, nil)\n\t\treturn true, nil"},
+			"\t\tw.dropObject(old)\n\t\tw.setKey(n.Key, nil)\n\t\treturn true, nil",
+			"\t\tw.setKey(n.Key, nil)\n\t\treturn true, nil"},
 	}},
 	{name: "a sweep does not take filters for what they are", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/expiry.go",
-			"\tif n.object = len(value) > 0; n.object {",
-			"\tif n.object = false; n.object {"},
+			"\tif n.Object = len(value) > 0; n.Object {",
+			"\tif n.Object = false; n.Object {"},
 	}},
 	{name: "a time that has passed is set", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
 		{"kv/expiry.go",
@@ -129,8 +129,8 @@ var guards = []mutation{
 	}},
 	{name: "keys that expire are counted to the end while the store is closed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
 		{"kv/expiring.go",
-			"db.closing.Load() || ",
-			""},
+			"return !db.closing.Load()",
+			"return true"},
 	}},
 	{name: "a watch looks at its key before it is registered", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"kv/watch.go",
@@ -1357,7 +1357,7 @@ var guards = []mutation{
 	}},
 	{name: "a sweep that is refused forgets its keys", pkg: "./kv", tests: "^TestSweep_fullDisk$", edits: []edit{
 		{"kv/expiry.go",
-			"	if err != nil {\n		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))\n		return false, err\n",
+			"	if err != nil {\n		db.expiry.Lower(notes[0].Stored())\n		return false, err\n",
 			"	if err != nil {\n		return false, err\n"},
 	}},
 	{name: "a filter in place of a string is removed as a string", pkg: "./kv", tests: "^TestSweep_sameTime$", edits: []edit{

@@ -16,12 +16,8 @@ var rulesOf = map[scalableext.Layout][]scalableext.Growth{
 	scalableext.LayoutForeign:    {scalableext.Native},
 }
 
-// checkCounters is the Check of the type.
-func checkCounters(o *kv.Object, counter func(l *kv.Layer, i int) uint64) error {
-	f, ok := o.Body().(*filter)
-	if !ok {
-		return nil
-	}
+// checkCounters is the type's Check.
+func (f *filter) checkCounters(counter scalableext.Counters) error {
 	for _, l := range f.all() {
 		if err := l.checkCounters(counter); err != nil {
 			return err
@@ -32,7 +28,7 @@ func checkCounters(o *kv.Object, counter func(l *kv.Layer, i int) uint64) error 
 
 // checkCounters checks the counters of a layer. Unless the layout is native any number of items will do: it is compared with
 // the capacity, and shown, and RedisBloom's dumps may claim any.
-func (l *layer) checkCounters(counter func(l *kv.Layer, i int) uint64) error {
+func (l *layer) checkCounters(counter scalableext.Counters) error {
 	items := uint64(scalableext.MaxCount)
 	if l.flat != nil {
 		items = math.MaxUint64

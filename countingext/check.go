@@ -1,16 +1,9 @@
 package countingext
 
-import (
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/scalableext"
-)
+import "github.com/sievekv/sievekv/scalableext"
 
-// checkCounters is the Check of the type. The counters of the whole filter are in the oldest layers, and 0 in others.
-func checkCounters(o *kv.Object, counter func(l *kv.Layer, i int) uint64) error {
-	f, ok := o.Body().(*filter)
-	if !ok {
-		return nil
-	}
+// checkCounters is the type's Check. The counters of the whole filter are in the oldest layers, and 0 in others.
+func (f *filter) checkCounters(counter scalableext.Counters) error {
 	for i := range f.layers {
 		l := &f.layers[i]
 		cells := l.layout.Cells()

@@ -1,16 +1,9 @@
 package cuckooext
 
-import (
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/scalableext"
-)
+import "github.com/sievekv/sievekv/scalableext"
 
-// checkCounters is the Check of the type. A dump with the compatible layout may claim any number of deletions, as RedisBloom's.
-func checkCounters(o *kv.Object, counter func(l *kv.Layer, i int) uint64) error {
-	f, ok := o.Body().(*filter)
-	if !ok {
-		return nil
-	}
+// checkCounters is the type's Check. A dump with the compatible layout may claim any number of deletions, as RedisBloom's.
+func (f *filter) checkCounters(counter scalableext.Counters) error {
 	for i := range f.layers {
 		l := &f.layers[i]
 		ranges := []scalableext.Range{

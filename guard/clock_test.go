@@ -98,42 +98,7 @@ func TestClock_jumps(t *testing.T) {
 	}
 }
 
-// Whether a load under way is too old for a caller does not depend on the clock.
-func TestClock_joined(t *testing.T) {
-	for _, set := range []time.Duration{-time.Hour, time.Hour} {
-		for _, row := range []string{"old", ""} {
-			for _, late := range []time.Duration{time.Second, time.Second + time.Millisecond} {
-				var wrong atomic.Int64
-				clock := func() time.Time { return time.Now().Add(time.Duration(wrong.Load())) }
-				o := &guard.Options{TTL: time.Second, MaxStale: -1, NullTTL: time.Second, Jitter: -1, LoadTimeout: time.Minute}
-				inWorldAt(t, clock, o, func(w *world) {
-					var found, want any = guard.ErrNotFound, guard.ErrNotFound
-					if row != "" {
-						w.set("a", row)
-						found, want = row, row
-					}
-					if late > o.TTL {
-						want = "new"
-					}
-					let := w.holding("a")
-					first := w.get(w.Context(), "a")
-					free := let.next()
-					w.free("a")
-					w.set("a", "new") // past the guard
-					time.Sleep(late)
-					wrong.Store(int64(set))
-					second := w.get(w.Context(), "a")
-					synctest.Wait()
-					free()
-					wantResult(t, "a", <-first, found)
-					wantResult(t, "a", <-second, want)
-				})
-			}
-		}
-	}
-}
-
-// Whether a stale value may be served when its load has failed does not depend on the clock either.
+// Whether a stale value may be served when its load has failed does not depend on the clock.
 func TestClock_stale(t *testing.T) {
 	for _, set := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
 		for _, took := range []time.Duration{58 * time.Second, 59 * time.Second} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,36 +111,41 @@ func TestLoad_absentThenPut(t *testing.T) {
 	})
 }
 
-// A caller that joins a load gets nothing that the load read too long before the caller came.
+// A caller that joins a load gets nothing that the load read too long before the caller came, whatever the clock was set to
+// meanwhile.
 func TestLoad_long(t *testing.T) {
-	o := &guard.Options{TTL: time.Second, MaxStale: -1, NullTTL: time.Second, Jitter: -1}
-	for _, before := range []string{"old", ""} {
-		for _, late := range []time.Duration{time.Second, time.Second + time.Millisecond} {
-			inWorld(t, o, func(w *world) {
-				var found any = before
-				if before != "" {
-					w.set("a", before)
-				} else {
-					found = guard.ErrNotFound
-				}
-				let := w.holding("a")
-				first := w.get(w.Context(), "a")
-				free := let.next()
-				w.free("a")
-				w.set("a", "new") // past the guard
-				time.Sleep(late)
-				second := w.get(w.Context(), "a")
-				many := make(chan guard.Result, 1)
-				go func() { many <- w.g.GetMany(w.Context(), "a")[0] }()
-				synctest.Wait()
-				free()
-				wantResult(t, "a", <-first, found)
-				if late > o.TTL {
-					found = "new"
-				}
-				wantResult(t, "a", <-second, found)
-				wantResult(t, "a", <-many, found)
-			})
+	o := &guard.Options{TTL: time.Second, MaxStale: -1, NullTTL: time.Second, Jitter: -1, LoadTimeout: time.Minute}
+	for _, set := range []time.Duration{0, -time.Hour, time.Hour} {
+		for _, before := range []string{"old", ""} {
+			for _, late := range []time.Duration{time.Second, time.Second + time.Millisecond} {
+				var wrong atomic.Int64
+				clock := func() time.Time { return time.Now().Add(time.Duration(wrong.Load())) }
+				inWorldAt(t, clock, o, func(w *world) {
+					var found any = guard.ErrNotFound
+					if before != "" {
+						w.set("a", before)
+						found = before
+					}
+					let := w.holding("a")
+					first := w.get(w.Context(), "a")
+					free := let.next()
+					w.free("a")
+					w.set("a", "new") // past the guard
+					time.Sleep(late)
+					wrong.Store(int64(set))
+					second := w.get(w.Context(), "a")
+					many := make(chan guard.Result, 1)
+					go func() { many <- w.g.GetMany(w.Context(), "a")[0] }()
+					synctest.Wait()
+					free()
+					wantResult(t, "a", <-first, found)
+					if late > o.TTL {
+						found = "new"
+					}
+					wantResult(t, "a", <-second, found)
+					wantResult(t, "a", <-many, found)
+				})
+			}
 		}
 	}
 }

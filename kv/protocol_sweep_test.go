@@ -8,13 +8,9 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// A key that is set anew while a sweep has its note stays.
-func TestSweep_setMeanwhile(t *testing.T) {
-	held := newStops()
-	s := openKeys(t, nil, *kv.WithPause(&kv.Options{}, held.at))
-	defer s.close(t)
-	s.set(t, "k", "old", kv.SetOptions{Expiry: s.Now() + 1})
-	s.passed.Store(1)
+// sweepHeld begins a sweep, and returns when it has found its notes. GoOn lets it go on, and waits for its end.
+func (s keyStore) sweepHeld(t *testing.T, held *stops) (goOn func()) {
+	t.Helper()
 	found := held.next("sweep: found")
 	swept := make(chan error, 1)
 	go func() {
@@ -22,11 +18,25 @@ func TestSweep_setMeanwhile(t *testing.T) {
 		swept <- err
 	}()
 	<-found.reached
-	s.set(t, "k", "new", kv.SetOptions{})
-	found.release()
-	if err := <-swept; err != nil {
-		t.Fatal(err)
+	return func() {
+		t.Helper()
+		found.release()
+		if err := <-swept; err != nil {
+			t.Fatal(err)
+		}
 	}
+}
+
+// A key that is set anew while a sweep has its note stays.
+func TestSweep_setMeanwhile(t *testing.T) {
+	held := newStops()
+	s := openKeys(t, nil, *kv.WithPause(&kv.Options{}, held.at))
+	defer s.close(t)
+	s.set(t, "k", "old", kv.SetOptions{Expiry: s.Now() + 1})
+	s.passed.Store(1)
+	goOn := s.sweepHeld(t, held)
+	s.set(t, "k", "new", kv.SetOptions{})
+	goOn()
 	if v, err := s.Get([]byte("k")); string(v) != "new" || err != nil {
 		t.Errorf("Get = %q, %v, want new", v, err)
 	}
@@ -40,21 +50,12 @@ func TestSweep_another(t *testing.T) {
 	defer s.close(t)
 	s.set(t, "k", "v", kv.SetOptions{Expiry: s.Now() + 1})
 	s.passed.Store(1)
-	found := held.next("sweep: found")
-	swept := make(chan error, 1)
-	go func() {
-		_, err := s.Sweep(t.Context())
-		swept <- err
-	}()
-	<-found.reached
+	goOn := s.sweepHeld(t, held)
 	s.wantExpiryBacklog(t, 1)
 	if more, err := s.Sweep(t.Context()); !more || err != nil {
 		t.Errorf("Sweep = %v, %v beside one that has removed nothing yet, want more", more, err)
 	}
-	found.release()
-	if err := <-swept; err != nil {
-		t.Fatal(err)
-	}
+	goOn()
 	if more, err := s.Sweep(t.Context()); more || err != nil {
 		t.Errorf("Sweep = %v, %v after all have ended, want no more", more, err)
 	}
@@ -72,13 +73,7 @@ func TestSweep_lockedMeanwhile(t *testing.T) {
 	s.set(t, "k", "v", kv.SetOptions{Expiry: s.Now() + 1})
 	s.set(t, "other", "v", kv.SetOptions{Expiry: s.Now() + 1})
 	s.passed.Store(1)
-	found := held.next("sweep: found")
-	swept := make(chan error, 1)
-	go func() {
-		_, err := s.Sweep(t.Context())
-		swept <- err
-	}()
-	<-found.reached
+	goOn := s.sweepHeld(t, held)
 	w, err := s.Begin(kv.NoSync, []byte("k"))
 	if err != nil {
 		t.Fatal(err)
@@ -86,10 +81,7 @@ func TestSweep_lockedMeanwhile(t *testing.T) {
 	if !s.KeyFree("other") {
 		t.Fatal("the keys have the same lock")
 	}
-	found.release()
-	if err := <-swept; err != nil {
-		t.Fatal(err)
-	}
+	goOn()
 	s.wantExpiryBacklog(t, 1)
 	w.Discard()
 	s.sweepAll(t)

@@ -22,8 +22,22 @@ type Range struct {
 	Most    uint64
 }
 
+// Counters gives counter i of a layer, as a kv.Type's Check gets it.
+type Counters = func(l *kv.Layer, i int) uint64
+
+// Check returns the field Check of a kv.Type for filters of type F.
+func Check[F any](check func(*F, Counters) error) func(*kv.Object, Counters) error {
+	return func(o *kv.Object, counter Counters) error {
+		f, ok := o.Body().(*F)
+		if !ok {
+			return nil
+		}
+		return check(f, counter)
+	}
+}
+
 // CheckRanges returns an error that wraps kv.ErrCorrupt if a counter of a layer is out of its range.
-func CheckRanges(l *kv.Layer, counter func(l *kv.Layer, i int) uint64, ranges ...Range) error {
+func CheckRanges(l *kv.Layer, counter Counters, ranges ...Range) error {
 	for _, r := range ranges {
 		if n := counter(l, r.Counter); n > r.Most {
 			return fmt.Errorf("%w: layer %d counts %d %s, want at most %d", kv.ErrCorrupt, l.Spec().Number, n, r.Name, r.Most)
@@ -33,7 +47,7 @@ func CheckRanges(l *kv.Layer, counter func(l *kv.Layer, i int) uint64, ranges ..
 }
 
 // CheckLog returns an error that wraps kv.ErrCorrupt if a log is longer than it may become.
-func (c *Chain[L]) CheckLog(counter func(l *kv.Layer, i int) uint64) error {
+func (c *Chain[L]) CheckLog(counter Counters) error {
 	if c.Log == nil {
 		return nil
 	}

@@ -101,7 +101,7 @@ BF.INFO c EXPANSION => [_] | {+Expansion rate _}
 BF.RESERVE a 0.9 100 NONSCALING => +OK
 BF.DEBUG a => ["size:0" "bytes:... capacity:100 size:0 ratio:0.25"]
 BF.RESERVE b 0.250001 100 => +OK
-BF.DEBUG b => ["size:0" "bytes:... capacity:100 size:0 ratio:0.175"]
+BF.DEBUG b => ["size:0" "bytes:... capacity:100 size:0 ratio:0.225"]
 BF.INSERT c ERROR 0.99 NONSCALING ITEMS x => [:1] | [#t]
 BF.DEBUG c => ["size:1" "bytes:... capacity:100 size:1 ratio:0.25"]
 BF.RESERVE d 0.24 100 NONSCALING => +OK
@@ -300,10 +300,10 @@ BF.CARD f => :2
 BF.RESERVE f 0.01 100 => +OK
 BF.MADD f a b => [:1 :1] | [#t #t]
 BF.INFO f
-  => [+Capacity :100 +Size :288 +Number of filters :1 +Number of items inserted :2 +Expansion rate :2]
-  | {+Capacity :100 +Size :288 +Number of filters :1 +Number of items inserted :2 +Expansion rate :2}
+  => [+Capacity :100 +Size :224 +Number of filters :1 +Number of items inserted :2 +Expansion rate :2]
+  | {+Capacity :100 +Size :224 +Number of filters :1 +Number of items inserted :2 +Expansion rate :2}
 BF.INFO f CAPACITY => [:100] | {+Capacity :100}
-BF.INFO f Size => [:288] | {+Size :288}
+BF.INFO f Size => [:224] | {+Size :224}
 BF.INFO f filters => [:1] | {+Number of filters :1}
 BF.INFO f ITEMS => [:2] | {+Number of items inserted :2}
 BF.INFO f EXPANSION => [:2] | {+Expansion rate :2}

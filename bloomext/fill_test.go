@@ -247,7 +247,7 @@ func TestFill_helped(t *testing.T) {
 	}
 }
 
-// A growth that a log has no room for is not begun. Then the filter grows by two small layers, and by large ones.
+// A growth that a log has no room for is not begun. Then the filter grows by two small layers, and by larger ones.
 func TestFill_logEnds(t *testing.T) {
 	db := open(t, "", nil)
 	defer db.Close()
@@ -276,7 +276,7 @@ func TestFill_logEnds(t *testing.T) {
 		if ended == 0 {
 			ended, base = n, info.Layers[0].Capacity
 		}
-		if len(info.Layers) > 1 && uint64(n) < base*8/7 && info.Capacity > base*6/5 || len(info.Layers) > 4 {
+		if len(info.Layers) > 1 && uint64(n) < base*8/7 && info.Capacity > base*6/5 || len(info.Layers) > 5 {
 			t.Fatalf("%d items: %d layers for %d, the first for %d", n, len(info.Layers), info.Capacity, base)
 		}
 	}

@@ -361,7 +361,8 @@ func all(*kv.Layer) bool { return true }
 // dropped.
 func (s *stager) beginFilling(items uint64, gone []*kv.Layer, others ...kv.LayerSpec) error {
 	f, p := s.c, s.c.chain.Params
-	capacity, rate := p.FilledLayer(f.rates(false), s.items(len(f.layers))-s.items(f.covered()), items)
+	stay, length := s.items(len(f.layers))-s.items(f.covered()), s.w.Counter(f.chain.Log, scalableext.LogLengthCounter)
+	capacity, rate := p.FilledLayer(f.rates(false), stay, items, length)
 	spec, err := layerSpec(capacity, rate)
 	if err != nil { // its rate is too low: the filter grows without it
 		return kv.ErrTooLarge

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -566,9 +567,10 @@ func TestGrowth_shortLog(t *testing.T) {
 	db := open(t, "", nil)
 	defer db.Close()
 	bits := make(map[int64]float64)
-	for _, log := range []int64{-1, 1000} {
+	for _, log := range []int64{-1, 1000, 80_000} {
 		f := bloomext.New(db, fmt.Sprint("f", log)).With(kv.NoSync)
-		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, GrowthLog: log}); err != nil {
+		config := bloomext.Config{Capacity: 100, ErrorRate: 0.01, GrowthLog: log}
+		if err := f.Reserve(config); err != nil {
 			t.Fatal(err)
 		}
 		const n = 200_000
@@ -579,15 +581,54 @@ func TestGrowth_shortLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		room := uint64(0)
+		planned, err := config.Planned(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		room, plannedRoom := uint64(0), uint64(0)
 		for _, l := range info.Layers {
 			room += l.Capacity
 		}
+		for _, l := range planned.Layers {
+			plannedRoom += l.Capacity
+		}
 		bits[log] = float64(info.Bytes) * 8 / float64(room)
+		of := float64(planned.Bytes) * 8 / float64(plannedRoom)
+		t.Logf("growth log %d: %.1f bits an item of the room in %d layers, %.1f planned", log, bits[log], len(info.Layers), of)
+		if ratio := bits[log] / of; ratio > 1.1 || ratio < 0.9 || info.ExpectedRate > 0.01 {
+			t.Errorf("growth log %d: %.1f bits an item of the room, %.1f planned; an expected rate of %v", log, bits[log], of, info.ExpectedRate)
+		}
 	}
-	t.Logf("bits of an item of the room: %.1f with a log of 1000 bytes, %.1f without one", bits[1000], bits[-1])
-	if bits[1000] > bits[-1]*1.3 {
-		t.Errorf("%.1f bits an item of the room with a log of 1000 bytes, %.1f without one", bits[1000], bits[-1])
+	if bits[1000] > bits[-1] || bits[80_000] > 17 {
+		t.Errorf("bits an item of the room: %v", bits)
+	}
+}
+
+// After the end of its log a default filter takes 20 bits for an item of 100 to 1,000 million, on average over all numbers.
+func TestGrowth_afterLog(t *testing.T) {
+	for _, tt := range []struct {
+		from, rate    float64 // from so many items to ten times as many
+		average, most float64 // bits
+	}{
+		{1e2, 0.01, 13, 18}, {1e3, 0.01, 12, 13.5}, {1e5, 0.01, 12, 13.5},
+		{1e7, 0.01, 20, 25}, {1e8, 0.01, 20, 25}, {1e9, 0.01, 22, 28},
+		{1e8, 0.1, 15, 18}, {1e8, 0.001, 27, 33}, {1e8, 1e-6, 46, 57},
+	} {
+		const points = 100
+		sum, most := 0.0, 0.0
+		for i := range points {
+			items := uint64(tt.from * math.Pow(10, (float64(i)+0.5)/points))
+			planned, err := bloomext.Config{Capacity: 100, ErrorRate: tt.rate}.Planned(items)
+			if err != nil || planned.ExpectedRate > tt.rate {
+				t.Fatalf("%d items: a rate of %v: %v", items, planned.ExpectedRate, err)
+			}
+			bits := float64(planned.Bytes) * 8 / float64(items)
+			sum, most = sum+bits, max(most, bits)
+		}
+		t.Logf("from %g items on at %g: %.1f bits an item, %.1f at most", tt.from, tt.rate, sum/points, most)
+		if sum/points > tt.average || most > tt.most {
+			t.Errorf("from %g items on at %g: %.1f bits an item, %.1f at most, want %v and %v", tt.from, tt.rate, sum/points, most, tt.average, tt.most)
+		}
 	}
 }
 
@@ -1185,22 +1226,40 @@ func TestGrowth_longAlone(t *testing.T) {
 	}
 }
 
-// Items that seem to be known and are all different do not make a filter anew again and again: its log ends.
+// Items that seem to be known and are all different make a filter anew a few times, each time with room for more of them.
 func TestGrowth_longOfSeeming(t *testing.T) {
 	db := open(t, "", nil)
 	defer db.Close()
-	f, _ := growing(t, db)
-	for next, n := uint64(1<<40), 0; n < 1000; n++ {
-		next = seems(t, f, next+1)
-		if _, err := f.AddUint64(next); err != nil {
+	f, item := growing(t, db)
+	const n = 2000
+	var items []uint64
+	anew, last := -1, uint64(0)
+	for item = seems(t, f, item); len(items) < n; item = seems(t, f, item+1) {
+		if _, err := f.AddUint64(item); err != nil {
 			t.Fatal(err)
 		}
+		items = append(items, item)
 		compacts(t, db, 10)
+		o, err := db.Lookup([]byte("f"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.ID() != last {
+			last, anew = o.ID(), anew+1
+		}
 	}
-	if info, err := f.Info(); err != nil || info.LogBytes != 0 {
-		t.Errorf("a log of %d bytes: %v", info.LogBytes, err)
+	info, err := f.Info()
+	if err != nil || info.LogBytes != 8*(n+100) || anew < 2 || anew > 8 || len(info.Layers) > 3 || info.Items < n/2 {
+		t.Errorf("made anew %d times: %+v, %v", anew, info, err)
 	}
 	finds(t, f, 100)
+	for _, item := range items {
+		findsItem(t, f, item)
+	}
+	if got := measuredRate(t, f, 20_000); got > 0.21 {
+		t.Errorf("measured rate %v", got)
+	}
+	checkWhole(t, db)
 }
 
 // Filters that have grown differently are merged by their logs.
@@ -1301,21 +1360,38 @@ func TestMerge_logs(t *testing.T) {
 	}
 	checkWhole(t, db)
 
-	// One of them has no log: layers are united, if they are equal.
-	d := bloomext.New(db, "d").With(kv.NoSync)
+	// One of them has no log: the items of the others' logs are put into its newest layer, whatever layers the others have.
 	logBytes(t, db, 0)
-	if err := d.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
-		t.Fatal(err)
+	for _, n := range []int{50, 300, 7000} {
+		d := bloomext.New(db, fmt.Sprint("d", n)).With(kv.NoSync)
+		if err := d.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
+			t.Fatal(err)
+		}
+		addRange(t, d, 0, n, 0.05)
+		before, err := d.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Merge(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		finds(t, d, uint64(n))
+		findsItem(t, d, 5005)
+		// b has grown to some 5,000 items.
+		if err := d.Merge(t.Context(), b); (err == nil) != (n == 7000) || err != nil && !errors.Is(err, bloomext.ErrRate) {
+			t.Errorf("%d items: Merge = %v", n, err)
+		}
+		if n == 7000 {
+			finds(t, d, uint64(n))
+		}
+		if u, err := d.Info(); err != nil || u.GrowthLog != 0 || len(u.Layers) != len(before.Layers) || u.ExpectedRate > 0.05 {
+			t.Errorf("the union is %+v, %v", u, err)
+		}
+		if got := measuredRate(t, d, 20_000); got > 0.055 {
+			t.Errorf("measured rate %v", got)
+		}
 	}
-	addRange(t, d, 0, 50, 0.05)
-	if err := d.Merge(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	finds(t, d, 50)
-	findsItem(t, d, 5005)
-	if err := d.Merge(t.Context(), b); !errors.Is(err, bloomext.ErrUnequal) {
-		t.Errorf("Merge = %v", err)
-	}
+	checkWhole(t, db)
 }
 
 // growsAndFinds has a filter grow, which must keep items that seemed to be known when they were added.

@@ -20,7 +20,8 @@ import (
 // cover is made from these, in the size that it needs, however the filters have grown; its number of items is counted anew. What
 // they do not cover, the first layer of a filter that was made for more than 1,024 items, is united layer by layer.
 //
-// If not, the union has no log. Layers that are united must have equal sizes, and no layer of the union may have a higher
+// If not, the union has no log. The items of filters whose logs have all of theirs are put into the newest layer of the others. Layers
+// that are united must have equal sizes, and no layer of the union may have a higher
 // rate than it was made for; otherwise the error is ErrRate, because no error rate would be left for further layers. That
 // rate is computed twice: from the number of bits that are set, as Info does, and from where they are. Filters that
 // together have as many items as one was made for are at the rate, give or take what chance does: a fifth (the standard deviation) for
@@ -40,7 +41,7 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 }
 
 var merging = &scalableext.Merging[filter]{
-	Type: bloomType, Cells: cells, Unite: unite, Check: mergeable, Logs: uniteLogs,
+	Type: bloomType, Cells: cells, Unite: unite, Check: mergeable, Logs: uniteLogs, InLog: inLog,
 	Shape: func(f *filter, i int) any {
 		if l := f.layer(i).flat; l != nil {
 			return l.flatParams
@@ -66,8 +67,16 @@ func handleIn(f *Filter) *handle { return f.h }
 // layer returns layer i, 0 being the oldest.
 func (f *filter) layer(i int) *layer { return &f.layers[len(f.layers)-1-i] }
 
-// unite fills the filter that is being built with the blocks of all parts, and counts.
-func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
+// unite fills the filter that is being built with the blocks of parts and the items that logs have, and counts.
+func unite(w *kv.Writer, b *kv.Builder, union *filter, parts, logged []*filter) error {
+	var hashes []uint64
+	for _, f := range logged {
+		var err error
+		if hashes, err = appendWholeLog(w, f, hashes); err != nil {
+			return err
+		}
+	}
+	hashes = sorted(hashes)
 	for i := range union.layers {
 		to := union.layer(i)
 		var from []part
@@ -76,16 +85,25 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 				from = append(from, part{f, f.layer(i)})
 			}
 		}
-		if err := putUnion(w, b, to, from); err != nil {
+		var items []uint64
+		if i == len(union.layers)-1 {
+			items = hashes
+		}
+		if err := putUnion(w, b, to, from, items); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// putUnion fills a layer with the union of others, unless its rate is too high.
-func putUnion(w *kv.Writer, b *kv.Builder, to *layer, from []part) error {
-	union, err := uniteLayer(w, b, to, from)
+// inLog reports whether the log of a filter has all of its items.
+func inLog(f *filter) bool {
+	return f.chain.Log != nil && f.chain.Base == 0 && !f.object.Lossy()
+}
+
+// putUnion fills a layer with the union of others, and with items given by their sorted hashes, unless its rate is too high.
+func putUnion(w *kv.Writer, b *kv.Builder, to *layer, from []part, items []uint64) error {
+	union, err := uniteLayer(w, b, to, from, items)
 	if err != nil {
 		return err
 	}
@@ -108,8 +126,8 @@ type united struct {
 	rate float64 // the higher one of those by the number of its bits and by their places
 }
 
-// uniteLayer fills a layer with the union of others.
-func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (u united, err error) {
+// uniteLayer fills a layer with the union of others and of items.
+func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part, hashes []uint64) (u united, err error) {
 	spec := to.table.Spec()
 	words := make([]uint64, spec.Lines*block.LineWords)
 	more := make([]uint64, len(words))
@@ -126,6 +144,12 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (u united, 
 			}
 			for i, word := range more {
 				words[i] |= word
+			}
+		}
+		if len(hashes) > 0 {
+			if at, n := to.layout.SameBlock(hashes); at == blk {
+				setAll(words, &to.layout, hashes[:n])
+				hashes = hashes[n:]
 			}
 		}
 		ones += uint64(block.Count(words))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -27,8 +28,8 @@ func sorted(hashes []uint64) []uint64 {
 	return slices.Compact(hashes)
 }
 
-// shorten makes a filter anew whose log has hashes several times. If that leaves a log that is still too long, or cannot be
-// done, the log ends.
+// shorten makes a filter anew whose log is long: because it has hashes several times, or because many items seemed known when they
+// were added. The log then has each hash once, and the items are counted anew. If that cannot be done, the log ends.
 func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
 	s := stager{w: w, c: f}
 	p := f.chain.Params
@@ -43,9 +44,6 @@ func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
 		return err
 	}
 	hashes = sorted(hashes)
-	if n := uint64(len(hashes)); p.Log.Long(n+n/4, s.items(f.covered())) {
-		return s.endLog()
-	}
 	built, err := rebuild(context.Background(), w, []byte(o.Key()), []*filter{f}, hashes, o.Expiry())
 	if errors.Is(err, kv.ErrTooLarge) {
 		return s.endLog()
@@ -77,7 +75,7 @@ func rebuild(ctx context.Context, w *kv.Writer, key []byte, parts []*filter, has
 		if len(base) == 0 {
 			items = max(items, p.Capacity-p.Capacity/5) // room for as many as were asked for
 		}
-		capacity, rate := p.FilledLayer(f.rates(false), stay, items)
+		capacity, rate := p.FilledLayer(f.rates(false), stay, items, items)
 		top, err := layerSpec(capacity, rate)
 		if err != nil { // its rate is too low
 			return nil, fmt.Errorf("%w: %w", kv.ErrTooLarge, err)
@@ -97,7 +95,7 @@ func rebuild(ctx context.Context, w *kv.Writer, key []byte, parts []*filter, has
 			for _, f := range parts {
 				from = append(from, part{f, &f.base()[i]})
 			}
-			if err := putUnion(w, b, &to, from); err != nil {
+			if err := putUnion(w, b, &to, from, nil); err != nil {
 				return err
 			}
 		}
@@ -155,22 +153,12 @@ func putLog(w *kv.Writer, b *kv.Builder, log *kv.Layer, hashes []uint64) error {
 
 // putItems fills a layer with the items of sorted hashes, which are those of one block after those of another.
 func putItems(w *kv.Writer, b *kv.Builder, to *layer, hashes []uint64) error {
-	words, positions := make([]uint64, to.layout.BlockWords()), []uint16(nil)
+	words := make([]uint64, to.layout.BlockWords())
 	var items, ones uint64
 	for len(hashes) > 0 {
 		clear(words)
 		blk, n := to.layout.SameBlock(hashes)
-		for _, h := range hashes[:n] {
-			positions = to.layout.AppendPositions(positions[:0], h)
-			isNew := uint64(0)
-			for _, p := range positions {
-				if bit := uint64(1) << (p % 64); words[p/64]&bit == 0 {
-					words[p/64] |= bit
-					isNew = 1
-				}
-			}
-			items += isNew
-		}
+		items += setAll(words, &to.layout, hashes[:n])
 		for _, word := range words {
 			ones += uint64(bits.OnesCount64(word))
 		}
@@ -182,4 +170,20 @@ func putItems(w *kv.Writer, b *kv.Builder, to *layer, hashes []uint64) error {
 	w.SetCounter(to.table, itemsCounter, items)
 	w.SetCounter(to.table, onesCounter, ones)
 	return nil
+}
+
+// setAll sets the bits of items of one block, and returns for how many of them one was not set.
+func setAll(words []uint64, layout *probe.Layout, hashes []uint64) (items uint64) {
+	var positions [probe.MaxHashes]uint16
+	for _, h := range hashes {
+		isNew := uint64(0)
+		for _, p := range layout.AppendPositions(positions[:0], h) {
+			if bit := uint64(1) << (p % 64); words[p/64]&bit == 0 {
+				words[p/64] |= bit
+				isNew = 1
+			}
+		}
+		items += isNew
+	}
+	return items
 }

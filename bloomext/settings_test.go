@@ -54,7 +54,7 @@ CONFIG GET bf-* => ["bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial
   | {"bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial-size" "100" "bf-layout" "native"}
 BF.ADD f x => :1 | #t
 BF.INFO f => [+Capacity :100 ... +Expansion rate :2] | {+Capacity :100 ... +Expansion rate :2}
-BF.DEBUG f => ["size:1" "... capacity:100 ... ratio:0.007"]`,
+BF.DEBUG f => ["size:1" "... capacity:100 ... ratio:0.009"]`,
 		"capacity": `
 CONFIG SET BF-INITIAL-SIZE 500 => +OK
 BF.ADD a x => :1 | #t

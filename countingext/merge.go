@@ -42,7 +42,7 @@ func handleIn(f *Filter) *handle { return f.h }
 func (f *filter) layer(i int) *layer { return &f.layers[len(f.layers)-1-i] }
 
 // unite fills the filter that is being built with the counters of all parts, and sets its layers' own numbers.
-func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
+func unite(w *kv.Writer, b *kv.Builder, union *filter, parts, _ []*filter) error {
 	for i := range union.layers {
 		to := union.layer(i)
 		var from []part

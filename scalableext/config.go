@@ -112,12 +112,18 @@ func (k *Cells) Spec(db *kv.DB, a Asked, cells uint64, hashes int, s kv.Spec) (k
 			return s, err
 		}
 		capacity, rate, err := p.Layer(0)
-		s.Layers = []kv.LayerSpec{k.Layer(layout, capacity, rate)}
-		if a.GrowthLog > 0 && p.grows() {
+		logged := a.GrowthLog > 0 && p.grows()
+		if logged {
 			p.Growth, p.Log.Limit = Logged, uint64(a.GrowthLog)
-			s.Layers = p.withLog(s.Layers)
 		}
 		s.Params = p.Append(nil)
+		if err != nil || !logged || capacity > logFirst {
+			s.Layers = []kv.LayerSpec{k.Layer(layout, capacity, rate)}
+			return s, err
+		}
+		rate = p.firstLogged()
+		layout, err = k.Size(capacity, rate)
+		s.Layers = p.withLog(k.Layer(layout, capacity, rate))
 		return s, err
 	})
 }
@@ -218,51 +224,33 @@ func (p *Plan) add(layout probe.Layout, capacity uint64, rate float64, held uint
 // plannedLogged is Planned for a filter that may have a log, once what is filled has been.
 func (k *Cells) plannedLogged(params Params, first probe.Layout, items uint64) (*Plan, error) {
 	p := &Plan{Params: params}
-	capacity, rate := params.Capacity, firstShare*params.ErrorRate
 	var made, rates []float64 // of the layers, and as expected
-	add := func(layout probe.Layout) {
+	add := func(layout probe.Layout, capacity uint64, rate float64) {
 		held := min(items, capacity)
 		rates, made, items = append(rates, p.add(layout, capacity, rate, held)), append(made, rate), items-held
 	}
-	next := func() error {
-		layout, err := k.Size(capacity, rate)
-		if err == nil {
-			add(layout)
-		}
-		return err
-	}
-	layout := first
-	if capacity > logFirst { // it stays
-		if add(layout); items == 0 {
-			p.ExpectedRate = ChainRate(rates)
-			return p, nil
-		}
+	// The first layer that the log covers.
+	capacity, rate := params.Capacity, params.firstLogged()
+	if capacity > logFirst { // it stays, and the log covers those behind it
+		add(first, capacity, firstShare*params.ErrorRate)
 		capacity, rate = max(minSmall, capacity/smallShare), params.left(made)/2
-		var err error
-		if layout, err = k.Size(capacity, rate); err != nil {
-			return nil, err
-		}
 	}
 	logged := min(items, params.Log.Limit/8)
+	for stay := p.Room; capacity < logged; {
+		capacity, rate = params.FilledLayer(made, stay, capacity, capacity)
+	}
 	if p.LogBytes = 8 * logged; logged < items {
 		p.LogBytes, p.Log.Limit = 0, 0 // it has ended
 	}
-	if stay := p.Room; capacity >= logged {
-		add(layout)
-	} else {
-		for capacity < logged {
-			capacity, rate = params.FilledLayer(made, stay, capacity)
-		}
-		if err := next(); err != nil {
+	for items > 0 || len(made) == 0 {
+		layout, err := k.Size(capacity, rate)
+		if err != nil {
 			return nil, err
 		}
-	}
-	for items > 0 {
-		var err error
+		if add(layout, capacity, rate); items == 0 {
+			break
+		}
 		if capacity, rate, err = p.SmallLayer(made, p.Room, 0, 0); err != nil {
-			return nil, err
-		}
-		if err := next(); err != nil {
 			return nil, err
 		}
 	}

@@ -107,7 +107,7 @@ func TestLog_rates(t *testing.T) {
 			switch {
 			case p.Log.Limit != 0 && random.IntN(2) == 0 && len(rates) > base: // the layers that the log covers are replaced
 				stay := random.Uint64N(1000) * uint64(base)
-				capacity, rate := p.FilledLayer(rates[:base], stay, items)
+				capacity, rate := p.FilledLayer(rates[:base], stay, items, items)
 				if capacity != items+max(16, (stay+items)/4) {
 					t.Fatalf("a layer of %d for %d items beside %d", capacity, items, stay)
 				}

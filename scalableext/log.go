@@ -49,13 +49,17 @@ import (
 // Adds end a filling a little before the log would become longer than allowed. The commit that would make it longer drops the
 // log, and what is being filled. So does the commit that would begin a growth, if the log has no room for what is added
 // meanwhile. From then on the filter grows by layers: two for a sixth of the items, so that a filter with few more items than
-// the log had room for stays small, and then for as many as there are.
+// the log had room for stays small, and then for half as many as there are.
 //
 // # The error rate
 //
-// A layer that is filled gets seven tenths of what the layers that stay leave of the filter's rate. Every other layer gets
-// half of what is left beside the layers that are looked at, or a quarter if it has room for as many items as there are: after
-// the end of the log there may be many of these. So the rates never sum to more than the filter's.
+// A layer that is filled gets nine tenths of what the layers that stay leave of the filter's rate. A layer that takes adds
+// gets half of what is left beside the layers that are looked at. So the rates never sum to more than the filter's.
+//
+// The last layer that is filled, because the log will not be long enough for another, gets 15 % of the filter's rate, and each
+// layer after the end of the log 5 %, at most a quarter of what is left. Steps of one and a half, and equal rates, make a
+// filter of ten to a thousand times as many items smallest: 20 bits for an item at 1 %, on average over all numbers of items.
+// With larger steps more of it is empty; with smaller ones, or lower rates, an item takes more bits.
 type Log struct {
 	// Limit is the most bytes of the log. It is 0 if there is none and will be none.
 	Limit uint64
@@ -87,6 +91,11 @@ const (
 	// could take 15 bits for an item, not 14.
 	fewLayers = 2
 
+	// The shares of a filter's rate, see Log.
+	filledShare = 0.9
+	lastShare   = 0.15
+	laterShare  = 0.05
+
 	// MostAsked is the most layers that lookups ask as long as there is a log: a large one and two small ones.
 	MostAsked = 3
 
@@ -116,10 +125,7 @@ func Shown(o *kv.Object) (layers []*kv.Layer, params []byte) {
 func (p Params) grows() bool { return p.Expansion != 0 && p.MaxLayers() > 1 }
 
 // withLog puts a log before the layers of a new filter.
-func (p Params) withLog(layers []kv.LayerSpec) []kv.LayerSpec {
-	if p.Capacity > logFirst {
-		return layers
-	}
+func (p Params) withLog(layers ...kv.LayerSpec) []kv.LayerSpec {
 	layers = append([]kv.LayerSpec{p.LogSpec()}, layers...)
 	for i := range layers {
 		layers[i].Number = uint64(i)
@@ -163,25 +169,43 @@ func (l Log) Overdue(length, items uint64) bool {
 // layers that lookups ask, items the number that they have, and covered how many of them the log covers, 0 if there is no
 // log. Ahead is the number of items that the same commit is known to add to the layer, perhaps 0.
 func (p Params) SmallLayer(rates []float64, items, ahead uint64, covered int) (capacity uint64, rate float64, err error) {
-	share := 0.5
+	left := p.left(rates)
+	rate = left / 2
 	switch {
-	case p.Log.Limit == 0 && len(rates) <= fewLayers:
-		capacity = items / 6
 	case p.Log.Limit == 0:
-		capacity = items * (max(2, uint64(p.Expansion)) - 1) // fewer, and the rate would be used up soon
-		share = 0.25                                         // of what is left: layers like this one may follow
+		rate = min(p.ErrorRate*laterShare, left/4)
+		if capacity = items * (uint64(p.Expansion) - 1); p.Expansion <= 2 {
+			capacity = items / 2
+		}
+		if len(rates) <= fewLayers {
+			capacity = items / 6
+		}
 	case covered > ManySmall:
 		capacity = items
 	default:
 		capacity = items / smallShare
 	}
-	return min(max(minSmall, capacity, ahead), probe.MaxCapacity), share * p.left(rates), p.checkLeft(rates, len(rates))
+	return min(max(minSmall, capacity, ahead), probe.MaxCapacity), rate, p.checkLeft(rates, len(rates))
 }
 
-// FilledLayer returns the capacity and the rate of a layer that is to be filled from the log. Rates are those of the layers
-// that stay, which have so many items, and covered is the number of items of the layers that it replaces.
-func (p Params) FilledLayer(rates []float64, stay, covered uint64) (capacity uint64, rate float64) {
-	return min(covered+max((stay+covered)/4, minSmall), probe.MaxCapacity), firstShare * p.left(rates)
+// FilledLayer returns the capacity and the rate of a layer that is to be filled from the log, which has so many hashes. Rates are
+// those of the layers that stay, which have so many items. Covered is the number of items of the layers that it replaces, and
+// of those that the commit is known to add, whose hashes need not be in the log yet.
+func (p Params) FilledLayer(rates []float64, stay, covered, length uint64) (capacity uint64, rate float64) {
+	capacity = min(covered+max((stay+covered)/4, minSmall), probe.MaxCapacity)
+	left := p.left(rates)
+	if !p.Log.LastsFor(max(length, covered)+capacity-covered, capacity) { // nothing is filled any more once it is full
+		return capacity, min(p.ErrorRate*lastShare, left/2)
+	}
+	return capacity, left * filledShare
+}
+
+// firstLogged returns the rate of the first layer of a filter that has a log from its first item on.
+func (p Params) firstLogged() float64 {
+	if !p.Log.LastsFor(p.Capacity, p.Capacity) {
+		return p.ErrorRate * firstShare
+	}
+	return p.ErrorRate * filledShare
 }
 
 // left returns what layers leave of the rate.

@@ -24,8 +24,13 @@ type Merging[F any] struct {
 	// Logs, if set, makes the union from the logs of all parts, whatever their layers, and returns nil if it cannot.
 	Logs func(ctx context.Context, w *kv.Writer, key []byte, parts []*F, expiry int64) (*kv.Object, error)
 
-	// Unite fills the union, which is being built, with the contents of all parts.
-	Unite func(w *kv.Writer, b *kv.Builder, union *F, parts []*F) error
+	// InLog, if set, reports whether the log of a filter has all of its items: then its layers may have other shapes than those
+	// of the union.
+	InLog func(f *F) bool
+
+	// Unite fills the union, which is being built, with the contents of parts, layer by layer, and with the items that the logs of
+	// others have.
+	Unite func(w *kv.Writer, b *kv.Builder, union *F, parts, logged []*F) error
 }
 
 // Merge adds the contents of the sources to the filter, in one commit. A nil source is an error.
@@ -139,9 +144,21 @@ func (m *Merging[F]) union(ctx context.Context, w *kv.Writer, key []byte, parts 
 			return o, err
 		}
 	}
-	longest, lossy := parts[0], false
+	var layered []mergePart[F]
+	var united, logged []*F
 	for _, p := range parts {
-		if err := m.unequalLayers(parts[0], p); err != nil {
+		if m.InLog != nil && m.InLog(p.filter) {
+			logged = append(logged, p.filter)
+		} else {
+			layered, united = append(layered, p), append(united, p.filter)
+		}
+	}
+	if len(layered) == 0 { // one log has no room for the items of all
+		layered, united, logged = parts, filters, nil
+	}
+	longest, lossy := layered[0], false
+	for _, p := range layered {
+		if err := m.unequalLayers(layered[0], p); err != nil {
 			return nil, err
 		}
 		if len(p.layers) > len(longest.layers) {
@@ -158,7 +175,7 @@ func (m *Merging[F]) union(ctx context.Context, w *kv.Writer, key []byte, parts 
 		if err != nil {
 			return err
 		}
-		return m.Unite(w, b, union, filters)
+		return m.Unite(w, b, union, united, logged)
 	})
 }
 

@@ -225,7 +225,7 @@ func ExampleBloomConfig_planned() {
 	}
 	// Output:
 	// 1000000 items, layers: 1, 1.9 MB, rate 0.0007
-	// 3000000 items, layers: 2, 7.5 MB, rate 0.0007
+	// 3000000 items, layers: 2, 7.3 MB, rate 0.0007
 }
 
 // With a Seed, filters in two stores that are made alike and have the same items are equal: they take the same other

@@ -595,7 +595,7 @@ func TestGrowth_shortLog(t *testing.T) {
 		bits[log] = float64(info.Bytes) * 8 / float64(room)
 		of := float64(planned.Bytes) * 8 / float64(plannedRoom)
 		t.Logf("growth log %d: %.1f bits an item of the room in %d layers, %.1f planned", log, bits[log], len(info.Layers), of)
-		if ratio := bits[log] / of; ratio > 1.1 || ratio < 0.9 || info.ExpectedRate > 0.01 {
+		if ratio := bits[log] / of; ratio > 1.1 || ratio < 0.9 || info.ExpectedRate > 0.0102 {
 			t.Errorf("growth log %d: %.1f bits an item of the room, %.1f planned; an expected rate of %v", log, bits[log], of, info.ExpectedRate)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -312,7 +313,8 @@ func (m *growthModel) look(key string) {
 	}
 	info, err := f.Info()
 	must(m.t, err)
-	if info.ExpectedRate > info.ErrorRate || len(info.Layers) > 40 {
+	// By chance few items set more bits than others: by a fifth of the rate for 100, the standard deviation.
+	if most := info.ErrorRate * (1 + 8/math.Sqrt(float64(info.Items))); info.ExpectedRate > most || len(info.Layers) > 40 {
 		m.t.Fatalf("%s: expected rate %v, asked for %v, with %d layers", key, info.ExpectedRate, info.ErrorRate, len(info.Layers))
 	}
 }

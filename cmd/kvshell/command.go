@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,14 +23,31 @@ import (
 // repeatFlags are the flags for a single command.
 type repeatFlags struct {
 	lastFromStdin bool
-	count         int64
+	count         times
 	interval      cliflags.Seconds
 	set           *pflag.FlagSet
 }
 
+// times is a flag that takes how often something is done, -1 for ever.
+type times int64
+
+func (n *times) String() string { return strconv.FormatInt(int64(*n), 10) }
+
+func (n *times) Type() string { return "N" }
+
+func (n *times) Set(text string) error {
+	count, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || count < -1 || count == 0 {
+		return errors.New("must be 1 or more, or -1 for ever")
+	}
+	*n = times(count)
+	return nil
+}
+
 func (f *repeatFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.lastFromStdin, "stdin", "x", false, "take the last word of the command from standard input")
-	flags.Int64VarP(&f.count, "repeat", "r", 1, "run the command `N` times, -1 for ever")
+	f.count = 1
+	flags.VarP(&f.count, "repeat", "r", "run the command `N` times, -1 for ever")
 	flags.VarP(&f.interval, "interval", "i", "wait `SECONDS` between the times")
 	f.set = flags
 }
@@ -41,9 +59,6 @@ func (f *repeatFlags) isGiven() bool {
 // runCommand runs one command, as often as the flags say, and prints its replies. Forced is whether -- stood before the
 // command, so that it is no mistyped own word.
 func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (err error) {
-	if sh.repeat.count < -1 || sh.repeat.count == 0 {
-		return exit.Usagef("-r %d: must be 1 or more, or -1 for ever", sh.repeat.count)
-	}
 	args := cmdline.Words(words...)
 	if sh.repeat.lastFromStdin {
 		last, err := io.ReadAll(sh.stdin)
@@ -67,7 +82,7 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 		own = root.Commands()
 	}
 	ctx, code := root.Context(), exit.OK
-	for n := int64(1); ; n++ {
+	for n := times(1); ; n++ {
 		r, err := sh.do(ctx, exec, args, own)
 		if err != nil {
 			return err

@@ -55,7 +55,8 @@ func (sh *shell) planCommand() *cobra.Command {
 	flags.Var((*cliflags.Span)(&f.config.Window), "window",
 		"plan a Bloom filter that forgets items that did not come for a `TIME`, such as 24h or 7d; --capacity is then for the items of one TIME")
 	cliflags.CountVar(flags, &f.config.Last, "last", 0, "plan a Bloom filter that forgets all but the last `ITEMS`, in place of --capacity")
-	flags.IntVar(&f.config.Slices, "slices", scalableext.DefaultSlices,
+	f.config.Slices = scalableext.DefaultSlices
+	cliflags.RangeVar(flags, &f.config.Slices, "slices", scalableext.MinSlices, scalableext.MaxSlices,
 		fmt.Sprintf("`NUMBER` of slices of the --window or --last, %d to %d: an item is forgotten late by a slice at most", scalableext.MinSlices, scalableext.MaxSlices))
 	flags.BoolVar(&f.table, "table", false, "print sizes for many capacities and rates, beside those of others")
 	flags.BoolVar(&f.json, "json", false, "print it as JSON, on one line")
@@ -130,8 +131,6 @@ func (f *planFlags) checkWindow(flags *pflag.FlagSet, layouts filters.Layouts) e
 		return exit.Usagef("--%s %v --type %s: only a Bloom filter forgets", name, value, f.kind)
 	case layouts.Bloom == scalableext.LayoutCompatible:
 		return exit.Usagef("--%s %v --%s compatible: a filter that forgets must have the native layout", name, value, filters.BloomLayoutFlag)
-	case f.config.Slices == 0: // which a Config would take for the default
-		return exit.Usagef("--slices 0: must be %d to %d", scalableext.MinSlices, scalableext.MaxSlices)
 	case name == "last" && f.config.Last == 0:
 		return exit.Usagef("--last 0: must be above 0")
 	case name == "last":

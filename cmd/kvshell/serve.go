@@ -37,7 +37,7 @@ func (f *logFlags) handler(out io.Writer) (slog.Handler, error) {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[f.level]
 	if !ok {
-		return nil, exit.Usagef("serve: --log-level is %q, want debug, info, warn or error", f.level)
+		return nil, exit.Usagef("serve: --log-level %s: must be debug, info, warn or error", f.level)
 	}
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: brief}
 	switch f.format {
@@ -46,7 +46,7 @@ func (f *logFlags) handler(out io.Writer) (slog.Handler, error) {
 	case "json":
 		return slog.NewJSONHandler(out, o), nil
 	}
-	return nil, exit.Usagef("serve: --log-format is %q, want text or json", f.format)
+	return nil, exit.Usagef("serve: --log-format %s: must be text or json", f.format)
 }
 
 const serveHelp = `serve serves the store over the protocol of Redis, until SIGTERM, Ctrl-C or the command SHUTDOWN. redis-cli,

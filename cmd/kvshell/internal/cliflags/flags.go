@@ -55,7 +55,7 @@ type rangeValue[T int | uint64] struct {
 	least, most T
 }
 
-// RangeVar makes a flag that takes a whole number of a range. It is 0 if it is not given.
+// RangeVar makes a flag that takes a whole number of a range. If it is not given, n stays what it is.
 func RangeVar[T int | uint64](flags *pflag.FlagSet, n *T, name string, least, most T, usage string) {
 	flags.Var(rangeValue[T]{n, least, most}, name, usage)
 }

@@ -67,7 +67,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	cliflags.CountVar(flags, &f.TTL, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
 	flags.StringVar(&f.Hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64 the filter can be built alike elsewhere, but lines can be chosen that collide (default keyed)")
 	flags.Var((*cliflags.Span)(&f.Window), "window", "`TIME`, such as 24h or 7d, or in seconds without a unit, after which a filter that is made forgets lines that did not come again; --capacity is then for the lines of one TIME")
-	flags.IntVar(&f.Slices, "slices", 0, fmt.Sprintf("`NUMBER` of slices of the --window, %d to %d: a line is forgotten at most TIME/NUMBER late (default %d)",
+	cliflags.RangeVar(flags, &f.Slices, "slices", scalableext.MinSlices, scalableext.MaxSlices, fmt.Sprintf("`NUMBER` of slices of the --window, %d to %d: a line is forgotten at most TIME/NUMBER late (default %d)",
 		scalableext.MinSlices, scalableext.MaxSlices, scalableext.DefaultSlices))
 }
 
@@ -103,8 +103,6 @@ func (f *Flags) Check() error {
 		return exit.Usagef("--window %v --non-scaling: a filter that forgets has to grow", f.Window)
 	case f.SlicesGiven && f.Window == 0:
 		return exit.Usagef("--slices %d: only a filter with a --window has slices", f.Slices)
-	case f.SlicesGiven && (f.Slices < scalableext.MinSlices || f.Slices > scalableext.MaxSlices):
-		return exit.Usagef("--slices %d: must be %d to %d", f.Slices, scalableext.MinSlices, scalableext.MaxSlices)
 	}
 	if f.Kind == Cuckoo && f.Rate == 0 {
 		return exit.Usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.Capacity)

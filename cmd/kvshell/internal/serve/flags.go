@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -70,7 +72,21 @@ func (f *Flags) check() error {
 			return err
 		}
 	}
-	return nil
+	return cmp.Or(checkAddress("addr", f.addr), checkAddress("metrics-addr", f.metricsAddr))
+}
+
+// checkAddress returns an error for a flag that is not empty and cannot be the address of a socket.
+func checkAddress(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil && port != "" {
+		if _, err = net.LookupPort("tcp", port); err == nil {
+			return nil
+		}
+	}
+	return exit.Usagef("serve: --%s %s: must be HOST:PORT, such as 127.0.0.1:6380, with a port of 0 to 65535", flag, address)
 }
 
 // oldNames are old names of arguments of RedisBloom's module, and the settings that these are.

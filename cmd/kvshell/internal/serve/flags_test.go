@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
@@ -28,6 +29,24 @@ func TestFlags_oldNames(t *testing.T) {
 	for name, want := range map[string]string{"bf-error-rate": "0.2", "bf-initial-size": "500", "cf-max-expansions": "7", "cf-bucket-size": "4"} {
 		if got := module.Of(db).Setting(name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// What cannot be an address is told before anything is done: with the flag, the value, and what is allowed.
+func TestFlags_addresses(t *testing.T) {
+	const form = ": must be HOST:PORT, such as 127.0.0.1:6380, with a port of 0 to 65535"
+	for _, address := range []string{"x", "127.0.0.1", "127.0.0.1:65536", "127.0.0.1:-1", "localhost:nosuchservice", "::1:6380", ":", "a:b:c"} {
+		for flag, f := range map[string]*Flags{"--addr": {addr: address}, "--metrics-addr": {addr: "127.0.0.1:0", metricsAddr: address}} {
+			err := f.check()
+			if want := "serve: " + flag + " " + address + form; err == nil || err.Error() != want || exit.Code(err) != exit.Usage {
+				t.Errorf("%s %s: %v", flag, address, err)
+			}
+		}
+	}
+	for _, address := range []string{"127.0.0.1:0", ":65535", "[::1]:6380", "localhost:6380"} {
+		if err := (&Flags{addr: address, metricsAddr: address}).check(); err != nil {
+			t.Errorf("%s: %v", address, err)
 		}
 	}
 }

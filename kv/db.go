@@ -2,7 +2,6 @@ package kv
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -145,7 +144,7 @@ func (db *DB) Health() error {
 	}
 	defer db.exit()
 	if db.store.Space.Full() {
-		return fmt.Errorf("%w: %s", ErrNoSpace, db.dir)
+		return db.noSpace()
 	}
 	return nil
 }

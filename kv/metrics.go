@@ -124,6 +124,7 @@ type About struct {
 	Opened        time.Time
 	Durability    Durability // Options.Durability
 	DiskFull      bool
+	DiskTooSmall  bool  // DiskFull, and the whole file system has less than has to be free for writes to go on
 	KeptBytes     int64 // bytes of tables that a failed store keeps in memory
 }
 
@@ -131,7 +132,7 @@ type About struct {
 func (db *DB) About() About {
 	return About{
 		Directory: db.dir, StoreID: fmt.Sprintf("%x", db.meta.ID), FormatVersion: format.StoreVersion, Opened: db.opened,
-		Durability: db.opts.Durability, DiskFull: db.store.Space.Full(), KeptBytes: db.store.Files.Kept(),
+		Durability: db.opts.Durability, DiskFull: db.store.Space.Full(), DiskTooSmall: db.store.Space.TooSmall(), KeptBytes: db.store.Files.Kept(),
 	}
 }
 

@@ -161,13 +161,7 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 	return w, nil
 }
 
-func (db *DB) noSpace() error {
-	also := ", only deletions are accepted"
-	if db.store.Space.Exhausted() {
-		also = ", and the reserve is used up"
-	}
-	return fmt.Errorf("%w: less than %d bytes free in %s%s", ErrNoSpace, db.opts.MinFreeSpace, db.dir, also)
-}
+func (db *DB) noSpace() error { return fmt.Errorf("%w: %s", ErrNoSpace, storage.FullDisk(db.store)) }
 
 // unlock gives back the gate and the key locks.
 func (w *Writer) unlock() {

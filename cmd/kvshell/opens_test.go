@@ -6,10 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // A command opens the store once, and at most twice if it makes the store. A write is tried in a store in memory before
@@ -61,7 +65,8 @@ func TestOpens(t *testing.T) {
 		{"none", []string{"dedup", "d", lines, "--capacity", "0"}, 0, 0, exit.Usage},
 		{"none", []string{"serve", "--set", "nosuch=1"}, 0, 0, exit.Usage},
 		{"none", []string{"serve", "--acl-file", lines}, 0, 0, exit.Local},
-		{"none", []string{"serve", "--set", "timeout=5", "--addr", "nowhere"}, 1, 0, exit.Open},
+		{"none", []string{"serve", "--set", "timeout=5", "--addr", "nowhere"}, 0, 0, exit.Usage},
+		{"none", []string{"serve", "--set", "timeout=5", "--addr", "192.0.2.1:6380"}, 1, 0, exit.Open}, // no machine's
 		{"none", []string{"BF.RESERVE", "k", "2", "10"}, 1, 1, exit.Refused},
 		{"none", []string{"CONFIG", "NOSUCH"}, 1, 0, exit.Refused},
 		{"a", []string{"BF.ADD", "k", "x"}, 2, 1, exit.OK},
@@ -85,6 +90,69 @@ func TestOpens(t *testing.T) {
 			t.Errorf("%s %q: %d opens, %d tries, exit code %d; want %d, %d, %d",
 				tt.store, tt.args, opened, tries, code, tt.opens, tt.tries, tt.code)
 		}
+	}
+}
+
+// The error of opening a store that cannot be written names the flag with which it can be read.
+func TestOpens_unwritable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	run := func(args ...string) (output string, code int) {
+		return outputOf(t, append([]string{"-d", dir}, args...)...)
+	}
+	if text, code := run("SET", "k", "v"); code != exit.OK {
+		t.Fatal(text)
+	}
+	defer func() { adjust = nil }()
+	for _, locks := range []bool{false, true} {
+		adjust = func(o *kv.Options) {
+			o.FS, o.BallastSize = faultfs.Unwritable(vfs.Default, syscall.EROFS, locks || o.ReadOnly), -1
+		}
+		text, code := run("GET", "k")
+		if code != exit.Open || !strings.HasSuffix(text, "; a store that cannot be written can be read with --read-only\n") {
+			t.Errorf("with a lock: %v, exit code %d: %s", locks, code, text)
+		}
+	}
+	if text, code := run("--read-only", "GET", "k"); code != exit.OK || text != "v\n" {
+		t.Errorf("read-only: exit code %d, %s", code, text)
+	}
+}
+
+// outputOf runs kvshell, and returns all that it prints.
+func outputOf(t *testing.T, args ...string) (output string, code int) {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	sh := &shell{stdin: out, stdout: out, stderr: out, name: programName}
+	code = sh.run(t.Context(), args)
+	text, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), code
+}
+
+// smallFS is an empty file system of 100 MiB.
+type smallFS struct{ vfs.FS }
+
+func (smallFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: 100 << 20, TotalBytes: 100 << 20}, nil
+}
+
+// On a file system that is too small for the free space that the store keeps, kvshell names the flags that help, and they
+// help.
+func TestOpens_smallDisk(t *testing.T) {
+	adjust = func(o *kv.Options) { o.FS = smallFS{vfs.Default} }
+	defer func() { adjust = nil }()
+	dir := filepath.Join(t.TempDir(), "store")
+	const help = "--memtable 256KiB --ballast 16KiB"
+	if text, code := outputOf(t, "-d", dir, "SET", "k", "v"); code != exit.Local || !strings.Contains(text, "\nnote: "+dir+": the whole file system") || !strings.Contains(text, help) {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+	if text, code := outputOf(t, append(strings.Fields(help), "-d", dir, "SET", "k", "v")...); code != exit.OK || text != "OK\n" {
+		t.Errorf("with %s, exit code %d: %s", help, code, text)
 	}
 }
 

@@ -167,6 +167,7 @@ func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options
 	if err != nil {
 		return nil, err
 	}
+	sh.noteSmallDisk(db)
 	for name, l := range map[string]layout{filters.BloomLayoutFlag: sh.bloomLayout, filters.CuckooLayoutFlag: sh.cuckooLayout} {
 		if l == 0 {
 			continue
@@ -176,6 +177,19 @@ func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options
 		}
 	}
 	return db, nil
+}
+
+// noteSmallDisk says what helps if the store's whole file system has less space than has to be free for writes.
+func (sh *shell) noteSmallDisk(db *kv.DB) {
+	const text = "the whole file system is smaller than the free space that the store keeps, so it takes no writes: " +
+		"with --memtable 256KiB --ballast 16KiB it keeps 65MiB"
+	switch about := db.About(); {
+	case !about.DiskTooSmall:
+	case sh.serveLog != nil:
+		sh.logger().Warn("sievekv: "+text, "dir", about.Directory)
+	default:
+		fmt.Fprintf(sh.stderr, "note: %s: %s\n", about.Directory, text)
+	}
 }
 
 // awaitStore opens the store, which it awaits for as long as --wait says, or until Ctrl-C.
@@ -275,8 +289,17 @@ func openError(dir string, err error) error {
 	case errors.Is(err, kv.ErrCorrupt), errors.Is(err, kv.ErrFailed), errors.Is(err, kv.ErrNoSpace):
 		return err
 	}
-	return exit.WithCode(exit.Open, err)
+	return exit.WithCode(exit.Open, inFlags{err})
 }
+
+// inFlags is an error of kv.Open that names what helps by the flag, in place of the option.
+type inFlags struct{ error }
+
+func (e inFlags) Error() string {
+	return strings.ReplaceAll(e.error.Error(), "Options.ReadOnly", "--read-only")
+}
+
+func (e inFlags) Unwrap() error { return e.error }
 
 // withoutWrites returns an error of openError for a run that makes no store.
 func withoutWrites(err error) error {

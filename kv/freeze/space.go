@@ -61,6 +61,7 @@ type Space struct {
 
 	exhausted atomic.Bool
 	free      atomic.Uint64 // at the last look
+	total     atomic.Uint64 // of the file system, at the last look
 
 	struck  chan struct{} // tells the watcher of an ENOSPC; of capacity 1
 	stop    chan struct{}
@@ -139,6 +140,21 @@ func (s *Space) Exhausted() bool { return s.exhausted.Load() }
 // Free returns the free space, in bytes, at the last look. It is one atomic load.
 func (s *Space) Free() uint64 { return s.free.Load() }
 
+// Total returns the size of the file system, in bytes, at the last look.
+func (s *Space) Total() uint64 { return s.total.Load() }
+
+// Enough returns above which free space, in bytes, Full becomes false again: Options.High, with room for a ballast if there
+// is none.
+func (s *Space) Enough() uint64 {
+	if s.ballast.size.Load() == 0 {
+		return s.opts.High + uint64(s.ballast.want())
+	}
+	return s.opts.High
+}
+
+// TooSmall reports whether the whole file system has too little space for Full to become false again.
+func (s *Space) TooSmall() bool { return s.Full() && s.Total() <= s.Enough() }
+
 // Ballast returns the size, in bytes, of the ballast that is on the disk. It is one atomic load.
 func (s *Space) Ballast() int64 { return s.ballast.size.Load() }
 
@@ -215,6 +231,7 @@ func (s *Space) refuseIfLow() (free uint64, low bool) {
 	}
 	s.blind = false
 	s.free.Store(usage.AvailBytes)
+	s.total.Store(usage.TotalBytes)
 	floor := min(s.opts.Floor, s.opts.Low)
 	if want := s.ballast.want(); want > 0 {
 		floor = min(floor, uint64(want)/2) // so that removing even a small ballast leaves room for some writes

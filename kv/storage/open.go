@@ -65,7 +65,7 @@ func openStore(dir string, opts Options) (*Store, error) {
 		return s, nil
 	}
 	if err := s.open(); err != nil {
-		return nil, err
+		return nil, s.unwritable(err)
 	}
 	s.shrinkBallast()
 	s.loops.Go(s.watchGround)
@@ -73,6 +73,17 @@ func openStore(dir string, opts Options) (*Store, error) {
 	go s.backgroundLoop()
 	go s.flushLoop()
 	return s, nil
+}
+
+// unwritable adds to an error of opening a store what helps if the store is there, and cannot be written.
+func (s *Store) unwritable(err error) error {
+	if !errors.Is(err, syscall.EROFS) && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if desc, perr := pebble.Peek(s.Dir, s.opts.FS); perr != nil || !desc.Exists {
+		return err
+	}
+	return fmt.Errorf("%w; a store that cannot be written can be read with Options.ReadOnly", err)
 }
 
 // cleanDir returns the one spelling of a store's directory.

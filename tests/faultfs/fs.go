@@ -49,6 +49,22 @@ type FS struct {
 	Before func(s Site, name string) error
 }
 
+// Unwritable returns a file system that refuses every change with an error, as read-only media and directories of others
+// do. Locks says that it can be locked all the same: the lock file is there, and may be written.
+func Unwritable(fsys vfs.FS, why error, locks bool) *FS {
+	return &FS{FS: fsys, Before: func(s Site, _ string) error {
+		switch s.Op {
+		case "create", "reuse", "link", "rename", "remove", "mkdir":
+			return why
+		case "lock":
+			if !locks {
+				return why
+			}
+		}
+		return nil
+	}}
+}
+
 func (f *FS) call(op, name string, call func() error) error {
 	if err := f.Before(Site{op, ClassOf(name)}, name); err != nil {
 		return &os.PathError{Op: op, Path: name, Err: err}

@@ -8,6 +8,7 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // readMeta reads the next object id, the numbers of keys and the secret of hashes.
@@ -71,7 +72,7 @@ func (db *DB) keyedHash() (hash.Function, error) {
 	}
 	secret, err := hash.NewSecret()
 	if err != nil {
-		return hash.Function{}, fmt.Errorf("kv: secret of hashes: %w", err)
+		return hash.Function{}, text.After(err, "kv: secret of hashes")
 	}
 	if err := db.set(format.AppendMetaKey(nil, format.MetaSecret), secret[:]); err != nil {
 		return hash.Function{}, err

@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/residency"
 	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // Open opens the store in dir. It creates dir and the store if they do not exist. Nil options mean the defaults.
@@ -51,7 +52,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		return nil, errors.Join(err, db.closeStore())
 	}
 	if db.residency, err = residency.New(opts.CacheSize); err != nil {
-		return nil, errors.Join(fmt.Errorf("kv: block cache: %w", err), db.closeStore())
+		return nil, errors.Join(text.After(err, "kv: block cache"), db.closeStore())
 	}
 	db.stopKeeper, db.keeperDone = make(chan struct{}), make(chan struct{})
 	go db.keep()

@@ -3,11 +3,11 @@ package kv
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // Dropping an object deletes a range of keys, see storage.DeleteAll. The disk gets the space back when Pebble compacts the range. A note in
@@ -38,13 +38,13 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	case d.large != nil:
 		start, end := droppedRange(*d.large)
 		if err := db.store.Compact(ctx, start, end); err != nil {
-			return false, fmt.Errorf("kv: reclaim object %d: %w", *d.large, err)
+			return false, text.After(err, "kv: reclaim object %d", *d.large)
 		}
 		d.done = append(d.done, *d.large)
 	}
 	if db.store.Space.Full() {
 		if err := db.reclaimSmall(ctx); err != nil {
-			return false, fmt.Errorf("kv: reclaim of small objects and keys: %w", err)
+			return false, text.After(err, "kv: reclaim of small objects and keys")
 		}
 	}
 	if len(d.done) == 0 {
@@ -192,7 +192,7 @@ func (db *DB) CompactTables(ctx context.Context) error {
 	defer db.exit()
 	db.store.Flush()
 	if err := db.store.Compact(ctx, []byte{format.TagMeta}, []byte{format.TagEnd}); err != nil {
-		return fmt.Errorf("kv: compact %s: %w", db.dir, err)
+		return text.After(err, "kv: compact %s", db.dir)
 	}
 	for db.FoldBacklog() > 0 {
 		if _, err := db.Fold(ctx, 64<<20); err != nil {

@@ -78,7 +78,7 @@ var rules = []rule{
 	{packages: "kv/watch"},
 	{packages: "kv/residency", others: []string{ristretto}},
 	{packages: "kv/storage/files", ours: []string{"kv/format", "kv/freeze"}, others: []string{pebbleVFS}},
-	{packages: "kv/storage/remains", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/storage/files"}, others: []string{pebble}},
+	{packages: "kv/storage/remains", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/text", "kv/storage/files"}, others: []string{pebble}},
 	{packages: "kv/storage", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/probe", "kv/radix", "kv/text", "kv/storage/files", "kv/storage/remains"}, others: []string{pebble}},
 	{packages: "kv/check", ours: []string{"kv/format", "kv/storage", "kv/storage/remains"}},
 	{packages: "kv", ours: []string{"kv/block", "kv/check", "kv/format", "kv/storage", "kv/storage/remains", "kv/queue", "kv/lastchange", "kv/gate", "kv/expiry", "kv/hot", "kv/watch", "kv/residency", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, xxhash}},

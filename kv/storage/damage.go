@@ -2,9 +2,9 @@ package storage
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/sievekv/sievekv/kv/storage/remains"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // Damaged reports whether the store is what is left of a damaged one.
@@ -29,7 +29,7 @@ func Damage(ctx context.Context, s *Store) (lost []remains.Range, problems []str
 	for _, t := range tables {
 		ranges, wrong, err := remains.CheckTable(ctx, s.Files, s.Dir, t, !ok)
 		if err != nil {
-			return nil, nil, fmt.Errorf("kv: check of tables: %w", err)
+			return nil, nil, text.After(err, "kv: check of tables")
 		}
 		if len(wrong) == 0 {
 			continue
@@ -46,7 +46,7 @@ func Damage(ctx context.Context, s *Store) (lost []remains.Range, problems []str
 func (s *Store) liveTables() (map[uint64]remains.Table, error) {
 	levels, err := s.disk.SSTables()
 	if err != nil {
-		return nil, fmt.Errorf("kv: list of tables: %w", err)
+		return nil, text.After(err, "kv: list of tables")
 	}
 	tables := make(map[uint64]remains.Table)
 	for i, level := range levels {

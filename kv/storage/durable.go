@@ -1,10 +1,11 @@
 package storage
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // The durable watermark. Store.durable is a commit number: all commits up to it are on stable storage. A sync raises
@@ -38,7 +39,7 @@ type syncRound struct {
 func (s *Store) Await(r Receipt) error {
 	if r.own != nil {
 		if err := r.own.SyncWait(); err != nil {
-			return s.Fail(fmt.Errorf("kv: sync of the log: %w", err))
+			return s.Fail(text.After(err, "kv: sync of the log"))
 		}
 		return s.synced(r.covered, r.last)
 	}
@@ -106,10 +107,10 @@ func (s *Store) syncLog() error {
 	b := s.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
 	if err := b.LogData(nil, nil); err != nil {
-		return fmt.Errorf("kv: sync of the log: %w", err)
+		return text.After(err, "kv: sync of the log")
 	}
 	if err := s.disk.Apply(b, pebble.Sync); err != nil {
-		return s.Fail(fmt.Errorf("kv: sync of the log: %w", err))
+		return s.Fail(text.After(err, "kv: sync of the log"))
 	}
 	return s.synced(number, uint64(b.SeqNum())-1)
 }

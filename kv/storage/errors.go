@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -12,11 +11,11 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// plainError is one of Pebble's errors, with text.DetailCarrier left out of the text.
+// plainError is an error whose text is wrapped in another's: without names of packages, and without text.DetailCarrier.
 type plainError struct{ error }
 
 func (e plainError) Error() string {
-	return strings.ReplaceAll(e.error.Error(), text.DetailCarrier, "")
+	return text.Plain(e.error.Error())
 }
 
 func (e plainError) Unwrap() error { return e.error }
@@ -25,9 +24,8 @@ func (e plainError) Unwrap() error { return e.error }
 // format.ErrCorrupt; every other error stays what it is.
 func ReadError(err error, form string, args ...any) error {
 	what := fmt.Sprintf(form, args...)
-	err = plainError{err}
 	if errors.Is(err, block.ErrCorrupt) || pebble.IsCorruptionError(err) {
-		return fmt.Errorf("%w: %s: %w", format.ErrCorrupt, what, err)
+		return fmt.Errorf("%w: %s: %w", format.ErrCorrupt, what, plainError{err})
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

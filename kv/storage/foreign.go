@@ -15,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/storage/files"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // unfinished are the files that a crash can leave while a store is made: until the database has its marker there are
@@ -46,7 +47,7 @@ func (s *Store) refuseParts(fsys vfs.FS) error {
 		}
 		left, err := isUnfinished(fsys, s.Dir, name)
 		if err != nil {
-			return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+			return text.After(err, "kv: open %s", s.Dir)
 		}
 		if !left {
 			return format.Corruptf("%s has no database, but the file %s, which has the name of a part of one: "+
@@ -98,7 +99,7 @@ func (s *Store) refuseForeign(fsys vfs.FS) error {
 	po.ReadOnly = true
 	if look.disk, err = pebble.Open(s.Dir, po); err != nil {
 		if errno := syscall.Errno(0); errors.As(err, &errno) {
-			return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+			return text.After(err, "kv: open %s", s.Dir)
 		}
 		return fmt.Errorf("%w: %s holds a database that is not a store, or is damaged: %w", format.ErrCorrupt, s.Dir, plainError{err})
 	}

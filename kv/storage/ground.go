@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // A store owns the directory that it stands in. Either one writer has the directory, or any number of readers. Three
@@ -87,10 +89,10 @@ func takeGround(fsys vfs.FS, dir string, alone bool) (*ground, error) {
 // take locks the directory and its file LOCK. The caller holds the list.
 func (g *ground) take() (err error) {
 	if g.file, err = os.Open(g.dir); err != nil {
-		return fmt.Errorf("kv: lock %s: %w", g.dir, err)
+		return text.After(err, "kv: lock %s", g.dir)
 	}
 	if g.info, err = g.file.Stat(); err != nil {
-		return fmt.Errorf("kv: lock %s: %w", g.dir, err)
+		return text.After(err, "kv: lock %s", g.dir)
 	}
 	for _, other := range grounds.held {
 		if (g.alone || other.alone) && os.SameFile(g.info, other.info) {
@@ -155,7 +157,7 @@ func lockError(dir string, err error) error {
 	if isLockHeld(err) {
 		return fmt.Errorf("%w, by %s: %s", ErrLocked, lockHolder(err), dir)
 	}
-	return fmt.Errorf("kv: lock %s: %w", dir, err)
+	return text.After(err, "kv: lock %s", dir)
 }
 
 // isLockHeld tells a lock that is held from one that cannot be taken for another reason. For a lock that is held Unix

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // readMeta reads the store's identity, and checks that the log has not lost its end. Fresh means that the store has
@@ -53,11 +54,11 @@ func ReadMeta(from Reader, key []byte) ([]byte, error) {
 func (s *Store) checkEmpty() error {
 	it, err := s.disk.NewIter(nil)
 	if err != nil {
-		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+		return text.After(err, "kv: open %s", s.Dir)
 	}
 	some := it.First()
 	if err := it.Close(); err != nil {
-		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+		return text.After(err, "kv: open %s", s.Dir)
 	}
 	if some {
 		return format.Corruptf("%s holds a database without a store's metadata", s.Dir)
@@ -69,11 +70,11 @@ func (s *Store) checkEmpty() error {
 func (s *Store) writeMeta() error {
 	m := format.StoreMeta{Seed: s.opts.Seed}
 	if _, err := io.ReadFull(rand.Reader, m.ID[:]); err != nil {
-		return fmt.Errorf("kv: store id: %w", err)
+		return text.After(err, "kv: store id")
 	}
 	var random [8]byte
 	if _, err := io.ReadFull(rand.Reader, random[:]); err != nil {
-		return fmt.Errorf("kv: seed: %w", err)
+		return text.After(err, "kv: seed")
 	}
 	if m.Seed == 0 {
 		m.Seed = binary.LittleEndian.Uint64(random[:])
@@ -82,7 +83,7 @@ func (s *Store) writeMeta() error {
 		return err
 	}
 	if err := s.disk.Set(format.AppendMetaKey(nil, format.MetaStore), format.AppendStoreMeta(nil, m), pebble.Sync); err != nil {
-		return fmt.Errorf("kv: create %s: %w", s.Dir, err)
+		return text.After(err, "kv: create %s", s.Dir)
 	}
 	return s.failure()
 }
@@ -93,10 +94,10 @@ func (s *Store) findSequence() error {
 	b := s.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
 	if err := b.LogData(nil, nil); err != nil {
-		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+		return text.After(err, "kv: open %s", s.Dir)
 	}
 	if err := s.disk.Apply(b, pebble.Sync); err != nil {
-		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+		return text.After(err, "kv: open %s", s.Dir)
 	}
 	if err := s.failure(); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/storage/files"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // Open opens the store in dir, or creates it. The errors are ErrLocked, ErrNotExist, ErrUnfinished, ErrStray, format.ErrUnsupportedVersion,
@@ -173,7 +174,7 @@ func (s *Store) lockDir(fsys vfs.FS) (err error) {
 		return openError(s.Dir, err)
 	}
 	if err := makeDir(fsys, s.Dir); err != nil {
-		return fmt.Errorf("kv: create %s: %w", s.Dir, err)
+		return text.After(err, "kv: create %s", s.Dir)
 	}
 	s.ground, err = takeGround(fsys, s.Dir, true)
 	return err
@@ -202,7 +203,7 @@ func makeDir(fsys vfs.FS, dir string) error {
 func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fmt.Errorf("kv: directory %s: %w", dir, err)
+		return "", text.After(err, "kv: directory %s", dir)
 	}
 	for there, rest := abs, ""; ; there, rest = filepath.Dir(there), filepath.Join(filepath.Base(there), rest) {
 		if real, err := filepath.EvalSymlinks(there); err == nil {
@@ -226,7 +227,7 @@ func openError(dir string, err error) error {
 	case pebble.IsCorruptionError(err), !system, errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w: %w", format.ErrCorrupt, err)
 	}
-	return fmt.Errorf("kv: open %s: %w", dir, err)
+	return text.After(err, "kv: open %s", dir)
 }
 
 func (s *Store) openPebble() error {

@@ -3,7 +3,6 @@ package storage
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/radix"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // Group commit. A small commit changes one object: it sets bits, those of items or a few, or gives slots new values. Or
@@ -320,7 +320,7 @@ func (s *Store) flushLocked() {
 	p.mu.Unlock()
 	s.pauseAt("flush: taken")
 	if err := s.write(&p.flushing); err != nil {
-		_ = s.Fail(fmt.Errorf("kv: commit: %w", err))
+		_ = s.Fail(text.After(err, "kv: commit"))
 	}
 	s.pauseAt("flush: applied")
 	p.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/storage/remains"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // A store that is open read-only changes no file. Pebble reads the log into memory, and flushes nothing. Any number of
@@ -96,7 +97,7 @@ func (s *Store) readMetaReadOnly(fsys vfs.FS) error {
 	snap := s.disk.NewSnapshot()
 	next := uint64(s.disk.Metrics().Snapshots.EarliestSeqNum)
 	if err := snap.Close(); err != nil {
-		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+		return text.After(err, "kv: open %s", s.Dir)
 	}
 	if isLeft { // its log was compared with the sidecar already
 		left.Belongs(s.Meta.ID)

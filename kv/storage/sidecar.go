@@ -2,7 +2,6 @@ package storage
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage/remains"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // The sidecar tells Open that the log has lost its end. If a log stops early, Pebble assumes that a crash interrupted
@@ -40,13 +40,13 @@ func (s *Store) storeSidecar() error {
 func (s *Store) writeSidecar(id [16]byte, next uint64) error {
 	path := s.Files.PathJoin(s.Dir, format.SidecarName)
 	if err := writeFileSync(s.Files, path+".tmp", format.AppendSidecar(nil, id, next)); err != nil {
-		return fmt.Errorf("kv: write %s: %w", path, err)
+		return text.After(err, "kv: write %s", path)
 	}
 	if err := s.Files.Rename(path+".tmp", path); err != nil {
-		return fmt.Errorf("kv: write %s: %w", path, err)
+		return text.After(err, "kv: write %s", path)
 	}
 	if err := syncDir(s.Files, s.Dir); err != nil {
-		return fmt.Errorf("kv: write %s: %w", path, err)
+		return text.After(err, "kv: write %s", path)
 	}
 	return nil
 }
@@ -84,11 +84,11 @@ func (s *Store) readSidecar() (id [16]byte, least uint64, err error) {
 		return id, 0, errNoSidecar
 	}
 	if err != nil {
-		return id, 0, fmt.Errorf("kv: open %s: %w", path, err)
+		return id, 0, text.After(err, "kv: open %s", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return id, 0, fmt.Errorf("kv: read %s: %w", path, err)
+		return id, 0, text.After(err, "kv: read %s", path)
 	}
 	return format.DecodeSidecar(b)
 }

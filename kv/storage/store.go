@@ -23,6 +23,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // Options configure a store. Every field but LockTimeout, FlushAfter and Pause has to be set; kv.Options says what the fields mean.
@@ -160,7 +161,7 @@ func (s *Store) Fail(cause error) error {
 
 // frozen is the callback of the file system: the directory was frozen for the given cause.
 func (s *Store) frozen(cause error) {
-	err := fmt.Errorf("%w: %s: %w", ErrFailed, s.Dir, cause)
+	err := fmt.Errorf("%w: %s: %w", ErrFailed, s.Dir, plainError{cause})
 	if s.failed.CompareAndSwap(nil, &err) {
 		s.end()
 		s.opts.Failed(err)
@@ -216,7 +217,7 @@ func (s *Store) Commit(b *Batch, ownSync bool) (Receipt, error) {
 		err = s.disk.Apply(b, pebble.NoSync)
 	}
 	if err != nil {
-		return Receipt{}, s.Fail(fmt.Errorf("kv: commit: %w", err))
+		return Receipt{}, s.Fail(text.After(err, "kv: commit"))
 	}
 	seq := lastSequence(b)
 	Raise(&s.lastSeq, seq)

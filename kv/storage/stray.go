@@ -13,6 +13,7 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/storage/files"
 	"github.com/sievekv/sievekv/kv/storage/remains"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // ErrStray is returned by Open for a directory with files that have names like those of a store, but that the store did
@@ -46,7 +47,7 @@ func (s *Store) refuseStrays(fsys vfs.FS) error {
 	}
 	strays, err := remains.Strays(fsys, s.Dir)
 	if err != nil {
-		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+		return text.After(err, "kv: open %s", s.Dir)
 	}
 	return s.strayError(strays)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/storage/files"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // A store that is being made as a backup, of an archive, or by a salvage has another name until it is whole. A process
@@ -82,7 +83,7 @@ func (s *Store) removeArchives(fsys vfs.FS) error {
 		err = errors.Join(err, fsys.RemoveAll(fsys.PathJoin(s.Dir, name)))
 	}
 	if err != nil {
-		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+		return text.After(err, "kv: open %s", s.Dir)
 	}
 	return nil
 }

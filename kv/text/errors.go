@@ -1,6 +1,7 @@
 package text
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 )
@@ -20,6 +21,21 @@ func Plain(text string) string {
 		return packageNames.FindStringSubmatch(found)[1]
 	})
 }
+
+// After returns err with words before its text, such as the name of a package and what was being done. The text has no other
+// name of a package than that of the words.
+func After(err error, form string, args ...any) error {
+	return afterError{fmt.Sprintf(form, args...), err}
+}
+
+type afterError struct {
+	words string
+	error
+}
+
+func (e afterError) Error() string { return e.words + ": " + Plain(e.error.Error()) }
+
+func (e afterError) Unwrap() error { return e.error }
 
 // packageNames matches a text in double quotes, or package names at the beginning of an error's text or of a wrapped
 // error's text. Its group is what comes before the names.

@@ -1,6 +1,8 @@
 package text_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv/text"
@@ -22,5 +24,13 @@ func TestPlain(t *testing.T) {
 		if got := text.Plain(tt.text); got != tt.want {
 			t.Errorf("Plain(%q) = %q, want %q", tt.text, got, tt.want)
 		}
+	}
+}
+
+func TestAfter(t *testing.T) {
+	cause := errors.New("kv: corrupt data")
+	err := text.After(text.After(fmt.Errorf("%w: freeze: bad seal", cause), "kv: open %s", "a"), "kv: load %q", "kv: b")
+	if want := `kv: load "kv: b": open a: corrupt data: bad seal`; err.Error() != want || !errors.Is(err, cause) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -237,8 +237,8 @@ var guards = []mutation{
 			"\tif errors.Is(err, storage.ErrNotFound) {\n\t\treturn true, nil\n\t}\n\tif err != nil {\n\t\treturn false, storage.ReadError(err, \"note",
 			"\tif errors.Is(err, storage.ErrNotFound) {\n\t\tcloser, err = io.NopCloser(nil), nil\n\t}\n\tif err != nil {\n\t\treturn false, storage.ReadError(err, \"note"},
 		{"kv/reclaim.go",
-			"\t\"fmt\"\n",
-			"\t\"fmt\"\n\t\"io\"\n"},
+			"\t\"errors\"\n",
+			"\t\"errors\"\n\t\"io\"\n"},
 	}},
 	{name: "what was not built to the end stays", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
 		{"kv/reclaim.go",
@@ -927,8 +927,8 @@ var guards = []mutation{
 	}},
 	{name: "the space of large objects comes back by itself", pkg: "./kv", tests: "^TestReclaim_large$", edits: []edit{
 		{"kv/reclaim.go",
-			"\t\tif err := db.store.Compact(ctx, start, end); err != nil {\n\t\t\treturn false, fmt",
-			"\t\tif _, _, err := start, end, error(nil); err != nil {\n\t\t\treturn false, fmt"},
+			"\t\tif err := db.store.Compact(ctx, start, end); err != nil {\n\t\t\treturn false, text",
+			"\t\tif _, _, err := start, end, error(nil); err != nil {\n\t\t\treturn false, text"},
 	}},
 	{name: "large objects are taken for small ones", pkg: "./kv", tests: "^TestReclaim_large$", edits: []edit{
 		{"kv/reclaim.go",
@@ -1187,8 +1187,8 @@ var guards = []mutation{
 	}},
 	{name: "a sidecar that cannot be read counts as none", pkg: "./kv/storage", tests: "^TestSidecar_missing$", edits: []edit{
 		{"kv/storage/sidecar.go",
-			"	if err = errors.Join(err, f.Close()); err != nil {\n		return id, 0, fmt.Errorf(\"kv: read",
-			"	if err = errors.Join(err, f.Close()); err != nil {\n		return id, 0, errNoSidecar\n	}\n	if err != nil {\n		return id, 0, fmt.Errorf(\"kv: read"},
+			"	if err = errors.Join(err, f.Close()); err != nil {\n		return id, 0, text.After(err, \"kv: read",
+			"	if err = errors.Join(err, f.Close()); err != nil {\n		return id, 0, errNoSidecar\n	}\n	if err != nil {\n		return id, 0, text.After(err, \"kv: read"},
 	}},
 	{name: "a store without a sidecar is refused", pkg: "./kv/storage", tests: "^TestSidecar_missing$", edits: []edit{
 		{"kv/storage/sidecar.go",

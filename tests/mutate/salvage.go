@@ -80,7 +80,7 @@ var damage = []mutation{
 	inSalvage("a store whose record of itself is of a newer version is opened", "./tests", "^TestFault_newerStore$", edit{"kv/format/format.go",
 		"	if b[4] != StoreVersion {", "	if b[4] < StoreVersion {"}),
 	inSalvage("a seal of a newer version is taken for a damaged one", "./tests", "^TestFault_newerStore$", edit{"kv/storage/remains/examine.go",
-		"	case errors.Is(err, freeze.ErrVersion):\n		return nil, fmt.Errorf(\"kv: open %s: %w: %w\", e.dir, format.ErrUnsupportedVersion, err)\n",
+		"	case errors.Is(err, freeze.ErrVersion):\n		return nil, text.After(fmt.Errorf(\"%w: %w\", format.ErrUnsupportedVersion, err), \"kv: open %s\", e.dir)\n",
 		"	case errors.Is(err, freeze.ErrVersion):\n		e.damage(freeze.SealName, \"is damaged: \"+plain(err))\n"}),
 	inSalvage("a flipped bit in the version of a seal is taken for a newer version", "./kv/freeze", "^TestSeal_format$", edit{"kv/freeze/seal.go",
 		"	end := len(b) - 4\n", "	end := len(b) - 4\n	if b[4] > SealVersion {\n		return nil, ErrVersion\n	}\n"}),

@@ -16,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/storage/files"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // ErrNoStore is returned for a directory in which nothing of a store is left.
@@ -230,7 +231,7 @@ func (e *examination) manifest() (*version, error) {
 		_, why, _ := strings.Cut(plain(err), freeze.SealName+": ")
 		e.damage(freeze.SealName, "is damaged: "+why)
 	case errors.Is(err, freeze.ErrVersion):
-		return nil, fmt.Errorf("kv: open %s: %w: %w", e.dir, format.ErrUnsupportedVersion, err)
+		return nil, text.After(fmt.Errorf("%w: %w", format.ErrUnsupportedVersion, err), "kv: open %s", e.dir)
 	case err != nil:
 		return nil, err
 	case seals == nil:
@@ -443,8 +444,8 @@ func (e *examination) sidecar(next uint64) error {
 func (e *examination) refuseNewer() error {
 	value, _ := e.marker("format-version")
 	if n, err := strconv.ParseUint(value, 10, 64); err == nil && n > uint64(pebble.FormatNewest) {
-		return fmt.Errorf("kv: open %s: %w: tables have format %d, this program knows formats up to %d",
-			e.dir, format.ErrUnsupportedVersion, n, uint64(pebble.FormatNewest))
+		return fmt.Errorf("%w: open %s: tables have format %d, this program knows formats up to %d",
+			format.ErrUnsupportedVersion, e.dir, n, uint64(pebble.FormatNewest))
 	}
 	return nil
 }

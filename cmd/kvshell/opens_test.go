@@ -144,7 +144,11 @@ func (smallFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 // On a file system that is too small for the free space that the store keeps, kvshell names the flags that help, and they
 // help.
 func TestOpens_smallDisk(t *testing.T) {
-	adjust = func(o *kv.Options) { o.FS = smallFS{vfs.Default} }
+	adjust = func(o *kv.Options) {
+		if !o.InMemory {
+			o.FS = smallFS{vfs.Default}
+		}
+	}
 	defer func() { adjust = nil }()
 	dir := filepath.Join(t.TempDir(), "store")
 	const help = "--memtable 256KiB --ballast 16KiB"

@@ -38,9 +38,8 @@ type meta struct {
 	Last    uint64 `json:"last"`   // the highest generation so far
 	Full    uint64 `json:"full"`   // the generation of the filter that was dropped last because it had no room; 0 for none
 
-	// Of the rebuild under way:
-	Taken uint64 `json:"taken"` // ids, as often as they were given
-	After []byte `json:"after"` // the last id given to RebuildFrom
+	Taken uint64 `json:"taken"` // ids given to the rebuild under way, or else to the last one, as often as they were given
+	After []byte `json:"after"` // the last id given to RebuildFrom that is under way
 }
 
 const metaVersion = 1

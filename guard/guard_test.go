@@ -453,6 +453,48 @@ func TestNew_otherTimes(t *testing.T) {
 	})
 }
 
+// The error of New names every wrong option, and none that is right or was not set.
+func TestNew_wrong(t *testing.T) {
+	const long = 1 << 62
+	inWorld(t, nil, func(w *world) {
+		for _, tt := range []struct {
+			o    guard.Options
+			want string
+		}{
+			{guard.Options{TTL: -time.Second}, "TTL"},
+			{guard.Options{TTL: long}, "TTL"},
+			{guard.Options{TTL: -time.Second, SoftTTL: time.Second}, "TTL"},
+			{guard.Options{TTL: time.Second, SoftTTL: long}, "SoftTTL"},
+			{guard.Options{TTL: time.Second, SoftTTL: time.Minute, MaxStale: long}, "SoftTTL MaxStale"},
+			{guard.Options{SoftTTL: time.Hour}, "SoftTTL"},
+			{guard.Options{Capacity: 1 << 62}, "Capacity"},
+			{guard.Options{ErrorRate: 2}, "ErrorRate"},
+			{guard.Options{Capacity: 1 << 62, ErrorRate: 2}, "Capacity ErrorRate"},
+			{guard.Options{Capacity: 1 << 62, ErrorRate: 2, Filter: "xor"}, "Filter Capacity ErrorRate"},
+			{guard.Options{Capacity: 1e9, ErrorRate: 1.65e-9, Filter: guard.Cuckoo}, "Capacity and ErrorRate"}, // either alone would do
+			{guard.Options{
+				LoadTimeout: -1, TTL: 1, SoftTTL: long, MaxStale: long, NullTTL: long, BreakerPause: -1, Jitter: 1.5, MaxLoads: -1, LoadsPerSecond: -1,
+			}, "LoadTimeout TTL SoftTTL MaxStale NullTTL BreakerPause Jitter MaxLoads LoadsPerSecond"},
+		} {
+			tt.o.Load, tt.o.Logger = w.load, quiet
+			_, err := guard.New(w.db, "other", tt.o)
+			if err == nil {
+				t.Errorf("%s: no error", tt.want)
+				continue
+			}
+			var names []string
+			for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "kv: bad options: guard: "), "\n") {
+				name, _, _ := strings.Cut(line, ":")
+				name, _, _ = strings.Cut(name, " is ")
+				names = append(names, name)
+			}
+			if got := strings.Join(names, " "); got != tt.want {
+				t.Errorf("named: %s, wrong: %s\n%v", got, tt.want, err)
+			}
+		}
+	})
+}
+
 func TestNew_errors(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		load := w.load

@@ -127,11 +127,12 @@ type Cache interface {
 func (o Options) withDefaults(name string) (Options, error) {
 	o.LoadTimeout = cmp.Or(o.LoadTimeout, 10*time.Second)
 	o.Filter = cmp.Or(o.Filter, Bloom)
-	o.Capacity = cmp.Or(o.Capacity, 1_000_000)
-	o.ErrorRate = cmp.Or(o.ErrorRate, 0.01)
+	o.Capacity = cmp.Or(o.Capacity, defaultCapacity)
+	o.ErrorRate = cmp.Or(o.ErrorRate, defaultErrorRate)
 	o.TTL = cmp.Or(o.TTL, 10*time.Minute)
-	o.SoftTTL = cmp.Or(o.SoftTTL, max(o.TTL/5*4, time.Millisecond))
-	o.MaxStale = max(0, cmp.Or(o.MaxStale, o.TTL))
+	ttl := min(max(o.TTL, time.Millisecond), maxTime) // if TTL is wrong, the error is to name TTL alone
+	o.SoftTTL = cmp.Or(o.SoftTTL, max(ttl/5*4, time.Millisecond))
+	o.MaxStale = max(0, cmp.Or(o.MaxStale, ttl))
 	o.NullTTL = max(0, cmp.Or(o.NullTTL, time.Minute))
 	o.Jitter = max(0, cmp.Or(o.Jitter, 0.5))
 	o.MaxLoads = cmp.Or(o.MaxLoads, 64)
@@ -140,6 +141,11 @@ func (o Options) withDefaults(name string) (Options, error) {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o, o.validate(name)
 }
+
+const (
+	defaultCapacity  = 1_000_000
+	defaultErrorRate = 0.01
+)
 
 // maxTime is the longest time of an option: with it, sums of times and moments stay within 64 bits.
 const maxTime = 100 * 365 * 24 * time.Hour
@@ -151,40 +157,61 @@ func (o *Options) validate(name string) error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	between := func(name string, d, low time.Duration) {
-		check(d >= low && d <= maxTime, "%s is %v: %v to %v", name, d, low, maxTime)
+	between := func(name string, d, low time.Duration) bool {
+		ok := d >= low && d <= maxTime
+		check(ok, "%s is %v: %v to %v", name, d, low, maxTime)
+		return ok
 	}
 	check(name != "" && len(name) <= 200 && !strings.Contains(name, ":"), "the name is %q: 1 to 200 bytes, without a colon", name)
 	check(o.Load != nil || o.LoadMany != nil, "neither Load nor LoadMany is set")
 	check(o.Filter == Bloom || o.Filter == Cuckoo || o.Filter == Counting, "Filter is %q: %q, %q or %q", o.Filter, Bloom, Cuckoo, Counting)
 	between("LoadTimeout", o.LoadTimeout, time.Millisecond)
-	between("TTL", o.TTL, time.Millisecond)
-	between("SoftTTL", o.SoftTTL, time.Millisecond)
-	check(o.SoftTTL <= o.TTL, "SoftTTL is %v: at most TTL, %v", o.SoftTTL, o.TTL)
+	known := between("TTL", o.TTL, time.Millisecond)
+	if between("SoftTTL", o.SoftTTL, time.Millisecond) && known {
+		check(o.SoftTTL <= o.TTL, "SoftTTL is %v: at most TTL, %v", o.SoftTTL, o.TTL)
+	}
 	between("MaxStale", o.MaxStale, 0)
 	between("NullTTL", o.NullTTL, 0)
 	between("BreakerPause", o.BreakerPause, 1)
 	check(o.Jitter <= 1, "Jitter is %v: 0 to 1", o.Jitter)
 	check(o.MaxLoads > 0, "MaxLoads is %d: at least 1", o.MaxLoads)
 	check(o.LoadsPerSecond >= 0, "LoadsPerSecond is %v: above 0, or 0 for no limit", o.LoadsPerSecond)
-	if err := o.checkFilter(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, o.checkFilter()...)
 	if len(errs) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: guard: %w", sievekv.ErrOptions, errors.Join(errs...))
 }
 
-// checkFilter returns an error if there can be no filter of Capacity and ErrorRate. Without it only Rebuild would find out.
-func (o *Options) checkFilter() (err error) {
+// checkFilter returns what is wrong with Capacity and ErrorRate, each alone or else together. Without it only Rebuild would
+// find out.
+func (o *Options) checkFilter() (errs []error) {
+	for _, c := range []struct {
+		name     string
+		capacity uint64
+		rate     float64
+	}{{"Capacity", o.Capacity, defaultErrorRate}, {"ErrorRate", 1, o.ErrorRate}} {
+		if err := o.planned(c.capacity, c.rate); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	if len(errs) == 0 {
+		if err := o.planned(o.Capacity, o.ErrorRate); err != nil {
+			errs = append(errs, fmt.Errorf("Capacity and ErrorRate: %w", err))
+		}
+	}
+	return errs
+}
+
+// planned returns an error if there can be no filter of a capacity and an error rate.
+func (o *Options) planned(capacity uint64, rate float64) (err error) {
 	switch o.Filter {
-	case Bloom:
-		_, err = sievekv.BloomConfig{Capacity: o.Capacity, ErrorRate: o.ErrorRate}.Planned(1)
 	case Cuckoo:
-		_, err = sievekv.CuckooConfig{Capacity: o.Capacity, ErrorRate: o.ErrorRate}.Planned(1)
+		_, err = sievekv.CuckooConfig{Capacity: capacity, ErrorRate: rate}.Planned(1)
 	case Counting:
-		_, err = sievekv.CountingConfig{Capacity: o.Capacity, ErrorRate: o.ErrorRate}.Planned(1)
+		_, err = sievekv.CountingConfig{Capacity: capacity, ErrorRate: rate}.Planned(1)
+	default: // also if there is no such type of filter: the limits of Capacity and ErrorRate are about the same for all
+		_, err = sievekv.BloomConfig{Capacity: capacity, ErrorRate: rate}.Planned(1)
 	}
 	return err
 }

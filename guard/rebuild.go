@@ -79,7 +79,7 @@ func (g *Guard) rebuild(ctx context.Context, ordered bool, from func(after strin
 			return err
 		}
 		m = now
-		now.InUse, now.Next, now.Taken, now.After = now.Next, 0, 0, nil
+		now.InUse, now.Next, now.After = now.Next, 0, nil
 		return g.writeMeta(tx, &now)
 	})
 	if err != nil {
@@ -287,7 +287,7 @@ func (g *Guard) forgetRecords(ctx context.Context) error {
 type Progress struct {
 	Filled     bool   // there is a filter in use: it refuses ids
 	Rebuilding bool   // a Rebuild has begun and not come to its end; it may run, or wait to be continued
-	Taken      uint64 // ids that it was given so far, counting those that were given again
+	Taken      uint64 // ids that it was given so far, or if none is under way, that the last one was given; counting those that were given again
 	After      string // the last id that RebuildFrom has taken
 	Warmed     uint64 // ids that all Warms since New are done with, counting those whose values were fresh
 }

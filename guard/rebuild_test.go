@@ -62,7 +62,7 @@ func TestRebuild(t *testing.T) {
 			if n := w.g.Stats().Refused - before; n != ids/2 {
 				t.Errorf("%s: %d of %d ids that are gone are refused", filter, n, ids/2)
 			}
-			want := guard.Progress{Filled: true}
+			want := guard.Progress{Filled: true, Taken: ids / 2}
 			if p, err := w.g.Progress(); p != want || err != nil {
 				t.Errorf("%s: %+v, %v", filter, p, err)
 			}

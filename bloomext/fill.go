@@ -24,12 +24,12 @@ const (
 
 // ahead is a layer made in memory of the first n hashes of a log.
 type ahead struct {
-	object, layer, log uint64 // of the filter, and the numbers of the layer and of the log
-	n                  uint64
-	words              []uint64 // of all blocks
-	items              []uint64 // of each block
-	next               uint64   // block to be stored
-	step               uint64   // blocks in one commit
+	object, layer uint64 // of the filter, and the number of the layer
+	n             uint64
+	words         []uint64 // of all blocks
+	items         []uint64 // of each block
+	next          uint64   // block to be stored
+	step          uint64   // blocks in one commit
 }
 
 // filledAhead returns how many hashes of a log of so many are put into a layer in memory.
@@ -59,15 +59,15 @@ func prepare(db *kv.DB, o *kv.Object, budget int) (step func(*kv.Writer, *kv.Obj
 	return step, err
 }
 
-// makeAhead makes the layer that is to be filled, if that is much work and nothing of it is done.
+// makeAhead makes the layer that is to be filled, of which nothing is stored, if that is much work.
 func makeAhead(r kv.Reader, f *filter, budget int) (step func(*kv.Writer, *kv.Object) (bool, error), err error) {
 	to, from := f.chain.Filling, f.chain.Log
 	n := filledAhead(to, r.Counter(from, scalableext.LogLengthCounter))
-	if n == 0 || r.Counter(to.table, onesCounter) > 0 {
+	if n == 0 {
 		return nil, nil
 	}
 	a := &ahead{
-		object: f.object.Header().ID, layer: to.table.Spec().Number, log: from.Spec().Number, n: n,
+		object: f.object.Header().ID, layer: to.table.Spec().Number, n: n,
 		words: make([]uint64, to.layout.Bits()/64), items: make([]uint64, to.layout.Blocks),
 		step: uint64(max(1, budget/(to.layout.BlockWords()*8))),
 	}
@@ -96,20 +96,15 @@ func (a *ahead) add(to *layer, hashes []uint64) {
 	}
 }
 
-// store stages the next blocks. It does nothing if the filter has another layer to be filled by now, or some of it is filled.
+// store stages the next blocks. It does nothing if the filter has another layer to be filled by now, or none. Nobody else has
+// put anything into that layer: until store is done, it is what kv.DB.CompactKey calls in place of fill.
 func (a *ahead) store(w *kv.Writer, o *kv.Object) (more bool, err error) {
 	f, ok := o.Body().(*filter)
-	if !ok || o.Header().ID != a.object || f.chain.Filling == nil || f.chain.Log == nil {
+	if !ok || o.Header().ID != a.object || f.chain.Filling == nil || f.chain.Filling.table.Spec().Number != a.layer {
 		return false, nil
 	}
 	to := f.chain.Filling.table
-	if to.Spec().Number != a.layer || f.chain.Log.Spec().Number != a.log || w.Counter(to, scalableext.FilledCounter) > 0 {
-		return false, nil
-	}
 	items, ones := w.Counter(to, itemsCounter), w.Counter(to, onesCounter)
-	if a.next == 0 && ones > 0 {
-		return false, nil
-	}
 	size := uint64(f.chain.Filling.layout.BlockWords())
 	end := min(a.next+a.step, uint64(len(a.items)))
 	for ; a.next < end; a.next++ {

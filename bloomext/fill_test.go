@@ -1,10 +1,12 @@
 package bloomext_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // ahead is a filter that is being filled with a layer of several blocks, which is made in memory first. N is the number of
@@ -104,6 +106,17 @@ func TestFill_meanwhile(t *testing.T) {
 			}
 			return f, n + 3000
 		}},
+		"the log ends in a transaction": {2000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int) {
+			addInTransaction(t, db, n, n+3000)
+			if info, err := f.Info(); err != nil || info.LogBytes > 0 {
+				t.Fatalf("a log of %d bytes: %v", info.LogBytes, err)
+			}
+			return f, n + 3000
+		}},
+		"a transaction needs a larger layer": {100_000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int) {
+			addInTransaction(t, db, n, n+6000)
+			return f, n + 6000
+		}},
 		"the filter is replaced": {100_000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, _ int) (*bloomext.Filter, int) {
 			if _, err := f.Drop(); err != nil {
 				t.Fatal(err)
@@ -173,6 +186,22 @@ func TestFill_meanwhile(t *testing.T) {
 	}
 }
 
+// addInTransaction adds items to f, in one transaction.
+func addInTransaction(t *testing.T, db *kv.DB, from, to int) {
+	t.Helper()
+	items := make([]uint64, to-from)
+	for i := range items {
+		items[i] = uint64(from + i)
+	}
+	err := db.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error {
+		_, err := bloomext.New(db, "f").In(tx).AddManyUint64(items, nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Blocks that were made for a filter are not stored in another one that has taken its key, and whose layers have the same
 // numbers, nor when some of its blocks are stored already.
 func TestFill_other(t *testing.T) {
@@ -220,6 +249,28 @@ func TestFill_other(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A layer that claims to have more hashes than the log is not shown in place of the layers that have the items.
+func TestFill_beyondLog(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	_, n := ahead(t, db, "f", 1<<20)
+	step(t, db)
+	g := copyTo(t, db, "g", false, true, func(l *kv.Layer, i int, n uint64) uint64 {
+		if l.Spec().Layout != kv.LayoutLog && i == scalableext.FilledCounter {
+			return 1 << 20
+		}
+		return n
+	})
+	more, err := true, error(nil)
+	for more && err == nil { // f comes first, as a part of it is stored
+		more, err = db.CompactKey([]byte("g"), 1<<20, true)
+	}
+	if !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("%v, want %v", err, kv.ErrCorrupt)
+	}
+	finds(t, g, uint64(n))
 }
 
 // Without services adds end a growth before the layer that takes them is full.

@@ -112,7 +112,7 @@ func openFilter(o *kv.Object) (any, error) {
 			return nil, err
 		}
 	}
-	if filling := chain.Filling; f.grown() && (f.flat || filling != nil && filling.flat != nil) {
+	if filling := chain.Filling; filling != nil && filling.flat != nil {
 		return nil, fmt.Errorf("%w: Bloom filter with a log, and another layout than the native one", kv.ErrCorrupt)
 	}
 	for i := range f.layers {

@@ -1076,43 +1076,12 @@ func TestGrowth_lossy(t *testing.T) {
 		if c.filling || c.older {
 			addRange(t, f, 99, 120, 0.05)
 		}
-		err := db.Write(kv.NoSync, [][]byte{[]byte("f"), []byte("g")}, func(w *kv.Writer) error {
-			o, err := w.Object([]byte("f"))
-			if err != nil {
-				return err
+		g := copyTo(t, db, "g", true, c.older, func(l *kv.Layer, _ int, n uint64) uint64 {
+			if c.older && l.Spec().Layout == kv.LayoutLog {
+				return min(n, 1)
 			}
-			h := o.Header()
-			s := kv.Spec{Type: bloomext.Module().Types[0], Family: h.Family, Layers: h.Layers, Params: h.Params, Lossy: true}
-			_, err = w.Build(t.Context(), []byte("g"), s, func(b *kv.Builder) error {
-				for i, l := range b.Object().Layers() {
-					words := make([]uint64, int(l.Spec().Lines)*8)
-					older := c.older && l.Spec().Layout == kv.LayoutLog
-					for c := range 8 {
-						if n := w.Counter(o.Layers()[i], c); !older {
-							w.SetCounter(l, c, n)
-						} else if n > 0 {
-							w.SetCounter(l, c, 1)
-						}
-					}
-					for blk := range l.Spec().Blocks {
-						if err := w.ReadBlock(o, o.Layers()[i], blk, words); err != nil {
-							return err
-						}
-						if l.Spec().Layout != kv.LayoutLog || older { // otherwise the log is lost
-							if err := b.Put(l, blk, words); err != nil {
-								return err
-							}
-						}
-					}
-				}
-				return nil
-			})
-			return err
+			return n
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := bloomext.New(db, "g").With(kv.NoSync)
 		if report, err := db.Check(t.Context()); err != nil || len(report.Problems) > 0 {
 			t.Errorf("check: %v, %v", report.Problems, err)
 		}
@@ -1129,6 +1098,75 @@ func TestGrowth_lossy(t *testing.T) {
 		}
 	}
 }
+
+// A filter whose log may lack items is not made anew from it when the log has become long: the log ends.
+func TestGrowth_lossyLong(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	f := reserveLogged(t, db, 1<<20, 100, 0.05)
+	addRange(t, f, 0, 400, 0.05)
+	compacts(t, db, 1000)
+	again := make([]uint64, 400)
+	for i := range again {
+		again[i] = uint64(i)
+	}
+	for range 3 {
+		if _, err := f.AddManyUint64(again, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := f.Info()
+	if err != nil || before.LogBytes < 8*(2*400+256) || before.Filling > 0 {
+		t.Fatalf("%+v, %v: want a long log", before, err)
+	}
+	g := copyTo(t, db, "g", true, false, asCounted)
+	db.QueueCompact([]byte("g"))
+	compacts(t, db, 1000)
+	finds(t, g, 400)
+	if info, err := g.Info(); err != nil || info.LogBytes > 0 || len(info.Layers) != len(before.Layers) {
+		t.Errorf("%+v, %v: want the layers of before, and no log", info, err)
+	}
+	isSound(t, db)
+}
+
+// copyTo makes a filter as the one under f is: with each counter that counter returns in place of n, and without what the log has
+// unless logged.
+func copyTo(t *testing.T, db *kv.DB, key string, lossy, logged bool, counter func(l *kv.Layer, i int, n uint64) uint64) *bloomext.Filter {
+	t.Helper()
+	err := db.Write(kv.NoSync, [][]byte{[]byte("f"), []byte(key)}, func(w *kv.Writer) error {
+		o, err := w.Object([]byte("f"))
+		if err != nil {
+			return err
+		}
+		h := o.Header()
+		s := kv.Spec{Type: bloomext.Module().Types[0], Family: h.Family, Layers: h.Layers, Params: h.Params, Lossy: lossy}
+		_, err = w.Build(t.Context(), []byte(key), s, func(b *kv.Builder) error {
+			for i, l := range b.Object().Layers() {
+				for c := range 8 {
+					w.SetCounter(l, c, counter(l, c, w.Counter(o.Layers()[i], c)))
+				}
+				if l.Spec().Layout == kv.LayoutLog && !logged {
+					continue
+				}
+				words := make([]uint64, int(l.Spec().Lines)*8)
+				for blk := range l.Spec().Blocks {
+					if err := errors.Join(w.ReadBlock(o, o.Layers()[i], blk, words), b.Put(l, blk, words)); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bloomext.New(db, key).With(kv.NoSync)
+}
+
+// asCounted keeps the counters of copyTo.
+func asCounted(_ *kv.Layer, _ int, n uint64) uint64 { return n }
 
 // A log that has many hashes several times is made anew, in one commit, and the filter with it: it loses no item, keeps the
 // layers that the log does not cover, its expiry, and what it does not know of.

@@ -25,9 +25,6 @@ func (f *filter) openSlices() error {
 	}
 	for i := range f.layers {
 		l := &f.layers[i]
-		if l.flat != nil {
-			return bad("its layout is not native")
-		}
 		if i == 0 || l.start == f.layers[i-1].start {
 			continue
 		}

@@ -71,6 +71,7 @@ func TestParams_refused(t *testing.T) {
 		{"window cut before the slices", goldenWindow.Append(nil)[:25], kv.ErrCorrupt},
 		{"window longer", append(goldenWindow.Append(nil), 8), kv.ErrCorrupt},
 		{"one slice", append(goldenWindow.Append(nil)[:25], 1), kv.ErrCorrupt},
+		{"no slices", append(goldenWindow.Append(nil)[:25], 0), kv.ErrCorrupt},
 		{"33 slices", append(goldenWindow.Append(nil)[:25], 33), kv.ErrCorrupt},
 		{"window and last", append(goldenWindow.Append(nil)[:24], 8, 8), kv.ErrCorrupt},
 		{"neither window nor last", append(goldenWindow.Append(nil)[:22], 0, 0, 8), kv.ErrCorrupt},

@@ -113,8 +113,8 @@ func decodeParams(b []byte) (p Params, err error) {
 	return p, nil
 }
 
-// decodeWindow decodes the window at the start of b, and returns what follows. The window is the zero value if it is out of
-// range.
+// decodeWindow decodes the window at the start of b, and returns what follows. If the window is out of range, what it
+// returns has no slices.
 func decodeWindow(b []byte) (v Window, rest []byte) {
 	span, n := binary.Uvarint(b)
 	if n <= 0 || span > uint64(MaxSpan/time.Millisecond) {
@@ -125,8 +125,7 @@ func decodeWindow(b []byte) (v Window, rest []byte) {
 		return v, b
 	}
 	v = Window{Span: time.Duration(span) * time.Millisecond, Last: last, Slices: int(b[n+m])}
-	checked, err := Asked{Window: v, Capacity: last}.CheckWindow()
-	if err != nil || checked != v {
+	if _, err := (Asked{Window: v, Capacity: last}).CheckWindow(); err != nil {
 		return Window{}, b
 	}
 	return v, b[n+m+1:]

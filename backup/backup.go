@@ -13,6 +13,7 @@ import (
 	"io"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/dirsync"
 )
 
 // Options say how a backup is made.
@@ -69,9 +70,14 @@ func WriteTo(ctx context.Context, db *kv.DB, w io.Writer, o Options) error {
 func (o *Options) verify(ctx context.Context, db *kv.DB) func(dir string) error {
 	of := db.Options()
 	return func(dir string) error {
-		made, err := kv.Open(dir, &kv.Options{
+		as := &kv.Options{
 			FS: of.FS, MustExist: true, BallastSize: -1, MinFreeSpace: -1, Logger: of.Logger, Modules: typesOnly{of.Modules},
-		})
+		}
+		made, err := kv.Open(dir, as)
+		if dirsync.Unsupported(err) { // no store can be written there, but the backup can be read, and copied to where one can
+			as.ReadOnly = true
+			made, err = kv.Open(dir, as)
+		}
 		if err != nil {
 			return err
 		}

@@ -13,10 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/dirsync"
 )
 
 // ErrArchive is returned by Restore for an archive that is not whole, or is none that WriteTo has written.
@@ -72,7 +72,7 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 	if err := os.Rename(part, dir); err != nil {
 		return err
 	}
-	return syncDir(parent)
+	return dirsync.Sync(parent)
 }
 
 // fileName matches the names of the files of a store.
@@ -103,7 +103,7 @@ func extract(ctx context.Context, archive io.Reader, dir string) error {
 			if _, err := from.Next(); !errors.Is(err, io.EOF) { // this also reads the rest of a pipe
 				return fmt.Errorf("%w: there is more behind %s, its last entry", ErrArchive, kv.ArchiveSums)
 			}
-			return syncDir(dir)
+			return dirsync.Sync(dir)
 		}
 		if entry.Typeflag != tar.TypeReg || isSparse(entry) || !fileName.MatchString(entry.Name) {
 			return fmt.Errorf("%w: entry %q is no file of a store", ErrArchive, entry.Name)
@@ -193,16 +193,4 @@ func extractFile(ctx context.Context, from io.Reader, r *room, path string) (sum
 			return nil, archiveError(err)
 		}
 	}
-}
-
-// syncDir makes the names in a directory durable. On Windows it does nothing: NTFS does that by itself.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

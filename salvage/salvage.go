@@ -39,6 +39,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/check"
+	"github.com/sievekv/sievekv/kv/dirsync"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
 	"github.com/sievekv/sievekv/kv/storage/remains"
@@ -315,20 +316,12 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 		err = os.Rename(part, newDir)
 	}
 	if err == nil {
-		err = syncDir(parent)
+		err = dirsync.Sync(parent)
 	}
 	if err != nil {
 		return report, errors.Join(err, os.RemoveAll(part))
 	}
 	return report, nil
-}
-
-func syncDir(dir string) error {
-	d, err := vfs.Default.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts Options) (report *Report, err error) {

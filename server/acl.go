@@ -10,12 +10,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/sievekv/sievekv/kv/dirsync"
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -84,18 +84,8 @@ func (s *Server) writeACLFile() (err error) {
 	return syncDirectory(dir)
 }
 
-// syncDirectory makes the names in a directory durable. Windows cannot do that: NTFS does it by itself. Tests replace
-// syncDirectory.
-var syncDirectory = func(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+// syncDirectory makes the names in a directory durable. Tests replace it.
+var syncDirectory = dirsync.Sync
 
 // permit refuses commands that the user may not run. It is module.Session.Permit.
 func (c *conn) permit(cmd *module.Command, args [][]byte) (reply.Reply, bool) {

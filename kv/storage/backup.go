@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/kv/dirsync"
 	"github.com/sievekv/sievekv/kv/format"
 )
 
@@ -93,7 +94,7 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 	if err := fsys.RemoveAll(part); err != nil {
 		return err
 	}
-	run := &backup{ctx: ctx, fs: fsys, dir: part, options: o, total: s.disk.Metrics().DiskSpaceUsage(), keep: s.backupReserve(), asked: askEvery}
+	run := &backup{ctx: ctx, fs: fsys, store: s.Dir, dir: part, options: o, total: s.disk.Metrics().DiskSpaceUsage(), keep: s.backupReserve(), asked: askEvery}
 	next := uint64(0)
 	err := s.backups.run(run, func() error {
 		s.Flush()
@@ -125,7 +126,7 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 	if err == nil {
 		if err = fsys.Rename(part, dir); err == nil {
 			part = dir
-			err = syncDir(fsys, fsys.PathDir(dir))
+			err = dirsync.IfSupported(dirsync.Strict(fsys, fsys.PathDir(dir)))
 		}
 	}
 	if err != nil {
@@ -182,7 +183,7 @@ func (b *backups) Link(oldname, newname string) error {
 // OpenDir implements vfs.FS.
 func (b *backups) OpenDir(name string) (vfs.File, error) {
 	f, err := b.FS.OpenDir(name)
-	if r := b.of(name); r != nil && err == nil {
+	if r := b.under.Load(); r != nil && err == nil && name != r.store { // the backup's directory, or one above it
 		return &backupDir{f, r}, nil
 	}
 	return f, err
@@ -192,6 +193,7 @@ func (b *backups) OpenDir(name string) (vfs.File, error) {
 type backup struct {
 	ctx     context.Context
 	fs      vfs.FS // not the store's: that would give up its reserve for the backup
+	store   string // the store's directory
 	dir     string
 	options BackupOptions
 
@@ -230,7 +232,7 @@ func (r *backup) finish() error {
 			return err
 		}
 	}
-	return syncDir(r.fs, r.dir)
+	return dirsync.IfSupported(dirsync.Strict(r.fs, r.dir))
 }
 
 // link links a table. Pebble copies the table if that fails, but not if it fails for lack of permission, as it does on
@@ -299,7 +301,8 @@ func (f *backupFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// backupDir is a handle of a backup's directory. Pebble panics if a sync of it fails, so the error is kept for later.
+// backupDir is a handle of a backup's directory, or of one above it. Pebble panics if a sync of the first fails, so the error
+// is kept for later. If the file system cannot sync directories, a backup goes on without.
 type backupDir struct {
 	vfs.File
 	r *backup
@@ -307,6 +310,6 @@ type backupDir struct {
 
 // Sync implements vfs.File.
 func (d *backupDir) Sync() error {
-	d.r.err = errors.Join(d.r.err, d.File.Sync())
+	d.r.err = errors.Join(d.r.err, dirsync.IfSupported(d.File.Sync()))
 	return nil
 }

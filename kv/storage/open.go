@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/kv/dirsync"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/storage/files"
@@ -66,7 +67,7 @@ func openStore(dir string, opts Options) (*Store, error) {
 		return s, nil
 	}
 	if err := s.open(); err != nil {
-		return nil, s.unwritable(err)
+		return nil, s.unsynced(s.unwritable(err))
 	}
 	s.shrinkBallast()
 	s.loops.Go(s.watchGround)
@@ -85,6 +86,22 @@ func (s *Store) unwritable(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; a store that cannot be written can be read with Options.ReadOnly", err)
+}
+
+// unsynced adds to an error of opening a store that its file system cannot sync directories, if it cannot. Pebble syncs the
+// directory whenever it makes a file that a store cannot do without, and gives up if that fails.
+func (s *Store) unsynced(err error) error {
+	if !dirsync.Unsupported(err) {
+		return err
+	}
+	dir, fsys := s.Dir, s.opts.FS // or what there is above it, if that could not be made durable
+	for _, err := fsys.Stat(dir); err != nil && fsys.PathDir(dir) != dir; _, err = fsys.Stat(dir) {
+		dir = fsys.PathDir(dir)
+	}
+	if !dirsync.Unsupported(dirsync.Strict(fsys, dir)) {
+		return err // it is something else that the file system lacks, such as locks
+	}
+	return fmt.Errorf("%w; the file system cannot sync directories, so a crash could take files of a store away: put the store on another", err)
 }
 
 // cleanDir returns the one spelling of a store's directory.
@@ -196,7 +213,7 @@ func makeDir(fsys vfs.FS, dir string) error {
 	if err := fsys.MkdirAll(dir, privateDir); err != nil {
 		return err
 	}
-	return syncDir(fsys, parent)
+	return dirsync.Strict(fsys, parent)
 }
 
 // realDir returns the real name of a directory, which need not exist yet.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/kv/dirsync"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage/remains"
 	"github.com/sievekv/sievekv/kv/text"
@@ -45,7 +46,7 @@ func (s *Store) writeSidecar(id [16]byte, next uint64) error {
 	if err := s.Files.Rename(path+".tmp", path); err != nil {
 		return text.After(err, "kv: write %s", path)
 	}
-	if err := syncDir(s.Files, s.Dir); err != nil {
+	if err := dirsync.Strict(s.Files, s.Dir); err != nil {
 		return text.After(err, "kv: write %s", path)
 	}
 	return nil
@@ -64,14 +65,6 @@ func writeFileSync(fsys vfs.FS, path string, data []byte) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-func syncDir(fsys vfs.FS, dir string) error {
-	d, err := fsys.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // errNoSidecar is returned if there is no sidecar.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/kv/dirsync"
 	"github.com/sievekv/sievekv/kv/storage/files"
 	"github.com/sievekv/sievekv/kv/text"
 )
@@ -44,7 +45,7 @@ func Unfinished(fsys vfs.FS, dir string) (done func() error, err error) {
 		if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return syncDir(s.fileSystem(), s.Dir) // so that a crash does not bring the file back
+		return dirsync.IfSupported(dirsync.Strict(s.fileSystem(), s.Dir)) // so that a crash does not bring the file back
 	}, nil
 }
 

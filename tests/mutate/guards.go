@@ -1157,7 +1157,7 @@ var guards = []mutation{
 	}},
 	{name: "the name of a sidecar may be lost", pkg: "./kv/storage", tests: "^TestSidecar_store$", edits: []edit{
 		{"kv/storage/sidecar.go",
-			"	if err := syncDir(s.Files, s.Dir); err != nil {",
+			"	if err := dirsync.Strict(s.Files, s.Dir); err != nil {",
 			"	if err := error(nil); err != nil {"},
 	}},
 	{name: "a sidecar is read without its checksum", pkg: "./kv/storage", tests: "^TestSidecar_decode$", edits: []edit{

@@ -8,12 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
+	"github.com/sievekv/sievekv/kv/dirsync"
 )
 
 // tailLength is how many bytes at the end of OUT the hash in the record is of.
@@ -75,7 +75,7 @@ func (o *outFile) make() (err error) {
 		return err
 	}
 	o.length, o.dirty = info.Size(), true // somebody may have made it meanwhile
-	return errors.Join(o.readTail(), syncDir(filepath.Dir(o.path)))
+	return errors.Join(o.readTail(), dirsync.Sync(filepath.Dir(o.path)))
 }
 
 // readTail reads tail from the file.
@@ -97,18 +97,6 @@ func (o *outFile) identity() (system.FileID, error) {
 		return system.FileID{}, err
 	}
 	return system.IDOf(info), nil
-}
-
-// syncDir makes the names in a directory durable. On Windows it does nothing: NTFS does that by itself.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // isFile reports whether OUT is the same file as f.
@@ -267,7 +255,7 @@ func (o *outFile) keep(from int64) error {
 		return err
 	}
 	o.cut += n
-	return syncDir(filepath.Dir(o.path))
+	return dirsync.Sync(filepath.Dir(o.path))
 }
 
 // sync brings what was written to stable storage.

@@ -1,0 +1,48 @@
+// Package dirsync makes the names in a directory durable: that a file was made, renamed or removed.
+package dirsync
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Sync makes the names in a directory of the operating system durable, as far as the file system can. Some network file
+// systems answer EINVAL or ENOTSUP: they have no such call, and make names durable when they make them, or when it suits
+// them. There is nothing that a program could do better on them, so Sync returns nil. What a file has in it was synced by
+// other calls, and is not concerned. On Windows Sync does nothing: NTFS keeps names by itself.
+func Sync(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(IfSupported(d.Sync()), d.Close())
+}
+
+// Strict makes the names in a directory of a file system durable, or returns an error.
+func Strict(fsys vfs.FS, dir string) error {
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Unsupported reports whether an error of a sync says that the file system cannot sync directories.
+func Unsupported(err error) bool {
+	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, errors.ErrUnsupported)
+}
+
+// IfSupported returns the error of a sync of a directory, nil if it says that the file system cannot do it.
+func IfSupported(err error) error {
+	if Unsupported(err) {
+		return nil
+	}
+	return err
+}

@@ -109,7 +109,7 @@ var rules = []rule{
 	{packages: "cmd/kvshell/internal/suggest"},
 	{packages: "cmd/kvshell/internal/rdb"},
 	{packages: "cmd/kvshell/internal/rdb/rdbtest", ours: []string{"tests/redisbloom"}},
-	{packages: "cmd/kvshell/internal/progress", others: []string{"github.com/schollz/progressbar"}},
+	{packages: "cmd/kvshell/internal/progress", others: []string{"github.com/schollz/progressbar", "golang.org/x/term"}},
 	{packages: "cmd/kvshell/internal/exit", ours: []string{"kv", "module/reply", "scalableext"}},
 	{packages: "cmd/kvshell/internal/cliflags", ours: shell("exit", "suggest"), others: flagModules},
 	{packages: "cmd/kvshell/internal/cmdline", ours: []string{"module/reply", "server/resp"}},

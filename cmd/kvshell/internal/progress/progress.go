@@ -3,10 +3,12 @@ package progress
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // Bar is a progress bar on a terminal. A nil Bar shows nothing. Errors of writing it are ignored: a run goes on
@@ -21,8 +23,15 @@ func New(out *os.File, size int64) *Bar {
 	if size == 0 {
 		return nil // the run ends before a bar could be seen
 	}
+	return newBar(out, size, func() int {
+		width, _, _ := term.GetSize(int(out.Fd())) // 0 if it is not known
+		return width
+	})
+}
+
+func newBar(out io.Writer, size int64, width func() int) *Bar {
 	return &Bar{size: size, bar: progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(out),
+		progressbar.OptionSetWriter(&fitted{out: out, width: width}),
 		progressbar.OptionSetWidth(20),
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionThrottle(100*time.Millisecond),

@@ -19,3 +19,8 @@ func FilledAhead(capacity uint64, rate float64, length uint64) (uint64, error) {
 	layout, err := probe.Size(capacity, rate)
 	return filledAhead(&layer{layout: layout, capacity: capacity}, length), err
 }
+
+// BeginLoad and Load do what BF.LOADCHUNK does with a header, and with data.
+func BeginLoad(f *Filter, header []byte) error { return f.beginLoad(header) }
+
+func Load(f *Filter, iter int64, data []byte) error { return loading.Load(f.h, f.level, iter, data) }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -17,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/tests/faultfs"
 	"github.com/sievekv/sievekv/tests/redisbloom"
 )
 
@@ -413,6 +415,41 @@ BF.CARD f => :2`)
 			t.Error(got)
 		}
 	})
+}
+
+// Data that takes several commits goes into one filter: if another takes the key between two of them, the rest is refused.
+func TestLoadChunk_replaced(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	w.Script("BF.RESERVE f 0.01 1500000 NONSCALING => +OK\nBF.ADD f x => :1 | #t")
+	chunk := func(iter string) []byte { return w.Do("BF.SCANDUMP", "f", iter).Elems()[1].Bytes() }
+	header, data := chunk("0"), chunk("1")
+	if len(data) < 3<<19 {
+		t.Fatalf("%d bytes are one commit", len(data))
+	}
+
+	var armed atomic.Bool
+	held, release := make(chan bool), make(chan bool)
+	db := open(t, faultfs.StoreDir, &kv.Options{FS: &faultfs.FS{FS: vfs.NewMem(), Before: func(at faultfs.Site, _ string) error {
+		if at == (faultfs.Site{Op: "sync", Class: "log"}) && armed.CompareAndSwap(true, false) {
+			held <- true
+			<-release
+		}
+		return nil
+	}}})
+	defer db.Close()
+	f, unsynced := bloomext.New(db, "f").With(kv.Always), bloomext.New(db, "f").With(kv.NoSync)
+	if err := bloomext.BeginLoad(f, header); err != nil {
+		t.Fatal(err)
+	}
+	loaded := make(chan error)
+	armed.Store(true)
+	go func() { loaded <- bloomext.Load(f, int64(len(data)-4)+1, data) }()
+	<-held // the first commit has been made, and waits for the disk
+	err := bloomext.BeginLoad(unsynced, header)
+	close(release)
+	if lerr := <-loaded; err != nil || !errors.Is(lerr, kv.ErrNotFound) {
+		t.Errorf("%v; the rest of the data: %v, want %v", err, lerr, kv.ErrNotFound)
+	}
 }
 
 // A half-loaded filter survives a restart, and is not found after it.

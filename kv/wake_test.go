@@ -139,6 +139,15 @@ func TestWake_idle(t *testing.T) {
 	if calls, err := s.wake(); calls > 3 || err != nil {
 		t.Errorf("%d calls, %v", calls, err)
 	}
+	written := func() uint64 { // to the log
+		m, err := s.Metrics()
+		s.must(err)
+		return m.LogBytesIn
+	}
+	before := written()
+	if _, err := s.wake(); err != nil || written() != before {
+		t.Errorf("%d bytes were written: %v", written()-before, err)
+	}
 }
 
 // A program without the module of an object does not know when it is to be called. It keeps what is noted, also if the key

@@ -195,6 +195,9 @@ func RoomUnder(limit, store int) (clients, refused, metrics int) {
 	return r.clients, r.refused, r.metrics
 }
 
+// RemoveUser removes a user, whose connections stay as they are: as of one that has logged in at the same time.
+func (s *Server) RemoveUser(name string) bool { return s.users.Remove(name) }
+
 // HookSyncDirectory replaces the function that syncs directories, until undo is called.
 func HookSyncDirectory(f func(dir string) error) (undo func()) {
 	before := syncDirectory

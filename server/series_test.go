@@ -169,6 +169,22 @@ func TestSeries_userChanges(t *testing.T) {
 	c.want(":1", ":1", "+OK", "-NOPERM ...", "-NOPERM ...", ":1", ":0")
 }
 
+// A connection that logs in while its user is removed ends with its next command, also with one of a series.
+func TestSeries_userRemoved(t *testing.T) {
+	w := serve(t, nil)
+	c, other := w.client(), w.client()
+	c.answers("ACL SETUSER u on nopass ~* +@all => +OK\nAUTH u x => +OK")
+	if !w.server.RemoveUser("u") {
+		t.Fatal("there is no user u")
+	}
+	c.send(pipeline("BF.ADD f 1", "BF.ADD f 2", "BF.ADD f 3"))
+	if c.want("-NOPERM ..."); t.Failed() {
+		return // the connection goes on
+	}
+	c.ended()
+	other.answers("EXISTS f => :0")
+}
+
 // A client that is killed while its series runs gets no reply.
 func TestSeries_killed(t *testing.T) {
 	w := serve(t, nil)

@@ -91,7 +91,7 @@ func TestSet_refused(t *testing.T) {
 	for rule, want := range map[string]string{
 		"nosuch": syntax, "+nosuch": unknown, "-nosuch": unknown, "+@nosuch": unknown, "-@nosuch": unknown, "+config|nosuch": unknown,
 		"-get|x": unknown, "+nosuch|x": unknown, "+get|": syntax, "+config|get|x": "first-arg of a subcommand", "%~a": syntax, "%RR~a": syntax,
-		"%X~a": syntax, "%R": syntax, "<y": "does not exist", "!" + hashOfX[:63]: hash, "#" + hashOfX[:63] + "G": hash, "#x": hash,
+		"%X~a": syntax, "%RX~a": syntax, "%R": syntax, "<y": "does not exist", "!" + hashOfX[:63]: hash, "#" + hashOfX[:63] + "G": hash, "#x": hash,
 		"!" + strings.Repeat("0", 64): "does not exist", "(+nosuch)": unknown, "(on)": syntax, "(~a))": syntax, "(+get": "Unmatched parenthesis in acl selector starting at '(+get'.",
 		"~a b": syntax, "~" + strings.Repeat("a", glob.MaxLen+1): "pattern of 4097 bytes, at most 4096", "&a b": syntax, "": syntax,
 		"~* ": keys, "&* ": channels,
@@ -232,6 +232,8 @@ func TestLoad(t *testing.T) {
 		"user a on\nuser b \x00":            "f:2: Error in ACL",
 		"\n\n" + strings.Repeat("x", 2<<20): "f:3: bufio.Scanner: token too long",
 		"\xff\xfeu\x00s\x00":                "f:1: the file is in UTF-16, want UTF-8",
+		"\xfe\xff\x00u\x00s":                "f:1: the file is in UTF-16, want UTF-8",
+		"users a on":                        "f:1: line should start with user",
 	} {
 		err := l.Load("f", strings.NewReader(file))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

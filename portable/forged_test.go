@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/tests/forge"
 )
@@ -38,6 +39,25 @@ func TestImport_forgedLog(t *testing.T) {
 			wantRefused(t, portable.WithHeader(file, h, counters))
 		}
 	}
+}
+
+// A header with what only a store has, a chunk of another kind with a header, and a gzipped file are refused.
+func TestImport_forgedHeader(t *testing.T) {
+	file := fileOf(t, forge.Subjects[0])
+	for name, change := range map[string]func(h *format.Header){
+		"another id":    func(h *format.Header) { h.ID = 2 },
+		"an expiry":     func(h *format.Header) { h.Expiry = 1 << 50 },
+		"not an object": func(h *format.Header) { h.ID = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, counters, err := portable.HeaderOf(file)
+			must(t, err)
+			change(h)
+			wantRefused(t, portable.WithHeader(file, h, counters))
+		})
+	}
+	wantRefused(t, forgedFile(file, func(c [][]byte) [][]byte { c[0][0] = 2; return c }))
+	wantRefused(t, []byte("\x1f\x8b\x08\x00"))
 }
 
 // wantRefused checks that no door takes a file.

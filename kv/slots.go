@@ -1,8 +1,6 @@
 package kv
 
 import (
-	"cmp"
-	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -93,22 +91,9 @@ func (w *Writer) TogetherOnly() { w.sequence = true }
 // shorten removes values from the log that later ones overwrite. It keeps what was there at the savepoint apart, so
 // that the writer can go back to it.
 func (b *slotBlock) shorten() {
-	before, since := lastOfEach(b.log[:b.saved]), lastOfEach(b.log[b.saved:])
+	before, since := block.LastOfEach(b.log[:b.saved]), block.LastOfEach(b.log[b.saved:])
 	b.log, b.saved = append(before, since...), len(before)
 	b.full = 2 * len(b.log)
-}
-
-// lastOfEach returns the last value of each slot, in the order of the slots.
-func lastOfEach(log []block.Slot) []block.Slot {
-	slices.SortStableFunc(log, func(a, b block.Slot) int { return cmp.Compare(a.Index, b.Index) })
-	n := 0
-	for i, s := range log {
-		if i+1 == len(log) || log[i+1].Index != s.Index {
-			log[n] = s
-			n++
-		}
-	}
-	return log[:n]
 }
 
 func (w *Writer) findSlots(l *Layer, blk uint64) *slotBlock {
@@ -243,7 +228,7 @@ func (w *Writer) stageSlots() {
 		if len(b.log) == 0 {
 			continue
 		}
-		b.log = lastOfEach(b.log)
+		b.log = block.LastOfEach(b.log)
 		key := format.AppendBlockKey(w.scratch[:0], b.layer.object, b.layer.spec.Number, b.blk)
 		n := len(key)
 		w.scratch = block.AppendSlotsOperand(key, b.object.header.Family, b.log)

@@ -349,7 +349,7 @@ func (w *Writer) leastSize() (n int) {
 	}
 	for _, b := range w.slots {
 		if len(b.log) > 0 && !w.layers[b.ordinal].gone {
-			w.scratch = block.AppendSlotsOperand(w.scratch[:0], b.object.header.Family, lastOfEach(slices.Clone(b.log)))
+			w.scratch = block.AppendSlotsOperand(w.scratch[:0], b.object.header.Family, block.LastOfEach(slices.Clone(b.log)))
 			n += storage.PerEntry + len(w.scratch)
 		}
 	}

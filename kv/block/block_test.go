@@ -299,3 +299,15 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+// Of several values of a slot the last one counts, and the slots are in order.
+func TestLastOfEach(t *testing.T) {
+	log := []block.Slot{{Index: 5, Value: 1}, {Index: 2, Value: 7}, {Index: 5, Value: 3}, {Index: 0, Value: 9}, {Index: 5, Value: 2}, {Index: 2, Value: 7}}
+	want := []block.Slot{{Index: 0, Value: 9}, {Index: 2, Value: 7}, {Index: 5, Value: 2}}
+	if got := block.LastOfEach(log); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := block.LastOfEach(nil); len(got) != 0 {
+		t.Errorf("%v of nothing", got)
+	}
+}

@@ -1,6 +1,7 @@
 package block
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -47,6 +48,20 @@ func bitmapSize(p int) int { return (p/LineBits + 1) * lineBytes }
 type Slot struct {
 	Index uint16
 	Value uint32
+}
+
+// LastOfEach returns the last value of each slot of a log, ascending by index, as AppendSlotsOperand takes them. It uses the
+// memory of the log.
+func LastOfEach(log []Slot) []Slot {
+	slices.SortStableFunc(log, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })
+	n := 0
+	for i, s := range log {
+		if i+1 == len(log) || log[i+1].Index != s.Index {
+			log[n] = s
+			n++
+		}
+	}
+	return log[:n]
 }
 
 // AppendSlotsOperand appends the operand "give these slots these values" to dst and returns the extended slice. The

@@ -409,7 +409,7 @@ var protocols = []mutation{
 	{name: "a cuckoo filter is filled above the load that its rate allows", edits: []edit{{"cuckooext/filter.go",
 		"		f.g = f.g.forParams(chain.Params)\n",
 		"		_ = f.g.forParams(chain.Params)\n"}}, pkg: "./cuckooext", tests: "^TestFilter_rate$"},
-	{name: "a new cuckoo filter is sized for more than the load that its rate allows", edits: []edit{{"cuckooext/geometry.go",
+	{name: "a new cuckoo filter is sized for more than the load that its rate allows", edits: []edit{{"cuckooext/rates.go",
 		"	g.ratedLoad = less * math.Log1p(-errorRate) / (float64(layers) * 2 * ",
 		"	g.ratedLoad = less * math.Log1p(-errorRate) / (2 * "}}, pkg: "./cuckooext", tests: "^Test(RatedGeometry_size|Geometry_within)$"},
 	{name: "merged slots of ten bits begin where others do", edits: []edit{{"kv/block/sequence.go",

@@ -110,15 +110,15 @@ func (c *compacter) empty(blk uint64) (finished bool, err error) {
 	words := newest.words(first) // the writer's view, which does not change
 	var emptied []block.Slot
 	finished = true
-	for slot := range uint32(f.g.slots()) {
-		fp := f.g.slotAt(words, slot)
+	for slot := range uint32(newest.g.slots()) {
+		fp := newest.g.slotAt(words, slot)
 		if fp == 0 {
 			continue
 		}
 		if finished = c.spent < c.budget; !finished {
 			break
 		}
-		moved, err := c.move(blk, slot/f.g.bucketSize, fp)
+		moved, err := c.move(blk, slot/newest.g.bucketSize, fp)
 		if err != nil {
 			return false, err
 		}
@@ -135,8 +135,8 @@ func (c *compacter) empty(blk uint64) (finished bool, err error) {
 }
 
 // move puts an entry of the newest layer into an older one, if there is room without moving other entries. The entry
-// still looks like every item it looked like: it has the same buckets, and blk/m is the block of all of these items,
-// if the newest layer has m times the blocks.
+// still looks like every item it looked like: blk/m is the block of all of these items, if the newest layer has m times the
+// blocks, and their buckets are those of the newest layer modulo the number of buckets of the older one.
 func (c *compacter) move(blk uint64, bucket, fp uint32) (bool, error) {
 	f, newest := c.c, &c.c.layers[0]
 	for i := len(f.layers) - 1; i > 0; i-- {
@@ -144,10 +144,8 @@ func (c *compacter) move(blk uint64, bucket, fp uint32) (bool, error) {
 		if c.entries(l) >= l.capacity {
 			continue
 		}
-		p := place{blk: blk / (newest.blocks / l.blocks), i1: bucket, i2: f.g.partner(bucket, fp), fp: fp}
-		if l.g.buckets < l.g.whole {
-			p.i1, p.i2 = p.i1%l.g.buckets, p.i2%l.g.buckets
-		}
+		p := place{blk: blk / (newest.blocks / l.blocks), i1: bucket % l.g.buckets, fp: fp}
+		p.i2 = l.g.partner(p.i1, fp)
 		first, err := c.w.Load(f.object, l.table, p.blk)
 		if err != nil {
 			return false, err

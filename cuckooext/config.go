@@ -8,7 +8,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -109,12 +108,11 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 	if err != nil {
 		return plan{}, err
 	}
-	blocks, err := p.g.blocksFor(c.Capacity)
+	first, err := p.g.first(c.Capacity)
 	if err != nil {
 		return plan{}, err
 	}
-	first := p.g.forCapacity(c.Capacity)
-	p.first = layerSpec(&first, blocks, iterations)
+	p.first = first.spec(iterations)
 	return p, nil
 }
 
@@ -155,13 +153,12 @@ func (g *geometry) compatibleRate(expansion uint32) float64 {
 	return min(chainRate(g.rate(1), unratedLayers), math.Nextafter(1, 0))
 }
 
-// layerSpec returns a layer of so many blocks.
-func layerSpec(g *geometry, blocks uint64, iterations int) kv.LayerSpec {
+// spec returns what is stored of the layer.
+func (e *extent) spec(iterations int) kv.LayerSpec {
 	p := layerParams{
-		bucketSize: uint8(g.bucketSize), maxIterations: uint16(iterations),
-		capacity: min(g.capacity(blocks), probe.MaxCapacity), short: g.buckets < g.whole,
+		bucketSize: uint8(e.bucketSize), maxIterations: uint16(iterations), capacity: e.room(), form: e.form(),
 	}
-	return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: blocks, Lines: uint32(g.lines()), Params: p.append(nil)}
+	return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: e.blocks, Lines: uint32(e.lines()), Params: p.append(nil)}
 }
 
 func (c Config) asked() scalableext.Asked {

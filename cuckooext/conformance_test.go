@@ -168,9 +168,9 @@ CF.EXISTS "" x => :1 | #t
 `},
 		{"INSERT: words by their first letters", `
 CF.INSERT a c 20000 i x y => [:1 :1] | [#t #t]
-CF.INFO a => [... +Number of buckets :6825 ...] | {... +Number of buckets :6825 ...}
+CF.INFO a => [... +Number of buckets :5600 ...] | {... +Number of buckets :5600 ...}
 CF.INSERT b Cucumber 20000 Inside x => [:1] | [#t]
-CF.INFO b => [... +Number of buckets :6825 ...] | {... +Number of buckets :6825 ...}
+CF.INFO b => [... +Number of buckets :5600 ...] | {... +Number of buckets :5600 ...}
 CF.INSERT c n ITEMS x => -ERR not found
 CF.INSERT c Nothing ITEMS x => -ERR not found
 CF.INSERTNX c nocreate CAPACITY 100 ITEMS x => -ERR not found
@@ -178,7 +178,7 @@ CF.INSERT c CAPACITY 100 NOCREATE i x => -ERR not found
 CF.INSERT g ITEMS CAPACITY 5 NOCREATE ITEMS => [4*:1] | [4*#t]
 CF.INFO g => [... +Number of buckets :455 ...] | {... +Number of buckets :455 ...}
 CF.INSERT h CAPACITY 10 CAPACITY 20000 ITEMS x => [:1] | [#t]
-CF.INFO h => [... +Number of buckets :6825 ...] | {... +Number of buckets :6825 ...}
+CF.INFO h => [... +Number of buckets :5600 ...] | {... +Number of buckets :5600 ...}
 CF.INSERT z WHAT ITEMS x => -Unknown argument received
 CF.INSERTNX z WHAT ITEMS x => -Unknown argument received
 CF.INSERT z "" ITEMS x => -Unknown argument received

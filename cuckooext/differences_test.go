@@ -35,7 +35,7 @@ CF.RESERVE d 1000 ERROR 1e-8 => +OK
 CF.INFO a => [+Size :1226 +Number of buckets :390 ...] | {+Size :1226 +Number of buckets :390 ...}
 CF.INFO b => [+Size :2103 +Number of buckets :455 ...] | {+Size :2103 +Number of buckets :455 ...}
 CF.INFO c => [+Size :2103 +Number of buckets :585 ...] | {+Size :2103 +Number of buckets :585 ...}
-CF.INFO d => [+Size :8240 +Number of buckets :682 ...] | {+Size :8240 +Number of buckets :682 ...}
+CF.INFO d => [+Size :4664 +Number of buckets :384 ...] | {+Size :4664 +Number of buckets :384 ...}
 CF.RESERVE e 1000 ERROR 1e-9 => -ERR parameter out of range: error rate is 1e-09, want at least ... for a capacity of 1000, bucket size 2 and 4 layers
 CF.RESERVE e 1000 ERROR 1e-9 EXPANSION 0 => +OK
 CF.RESERVE f 3 ERROR x => -Couldn't parse ERROR
@@ -70,7 +70,7 @@ CF.RESERVE h 4 => +OK
 CF.INSERT h ITEMS i{1..4000} => [4000*:1] | [4000*#t]
 CF.INFO h => [+Size :8388 +Number of buckets :21 +Number of filters :2 ...] | {+Size :8388 +Number of buckets :21 +Number of filters :2 ...}
 CF.RESERVE g 20000 => +OK
-CF.INFO g => [+Size :41006 +Number of buckets :6825 ...] | {+Size :41006 +Number of buckets :6825 ...}`)
+CF.INFO g => [+Size :33656 +Number of buckets :5600 ...] | {+Size :33656 +Number of buckets :5600 ...}`)
 	},
 	"capacity-limit": func(t *testing.T) {
 		newWorld(t, kv.Options{MaxFilterBytes: 1 << 42}).Script(`
@@ -84,8 +84,8 @@ CF.MEXISTS b x y => [:1 :0] | [#t #f]`)
 	"filter-bytes": func(t *testing.T) {
 		w := newWorld(t, kv.Options{MaxFilterBytes: 3 * 8192})
 		w.Script(`
-CF.RESERVE f 20000 => -ERR too large: filter of 40960 bytes, at most 24576 (max-filter-bytes)
-CF.INSERT f CAPACITY 20000 ITEMS x => -ERR too large: filter of 40960 bytes, at most 24576 (max-filter-bytes)
+CF.RESERVE f 20000 => -ERR too large: filter of 33600 bytes, at most 24576 (max-filter-bytes)
+CF.INSERT f CAPACITY 20000 ITEMS x => -ERR too large: filter of 33600 bytes, at most 24576 (max-filter-bytes)
 EXISTS f => :0
 CF.RESERVE f 1000 => +OK`)
 		fillUp(w, "f")

@@ -6,8 +6,10 @@
 //
 //   - fingerprint: 8 to 32 bits of an item's hash, never 0.
 //   - slot: room for one fingerprint; 0 means empty.
-//   - bucket: b slots, the bucket size; block: n buckets, 8 KiB, the unit stored and cached. A filter for few items begins
-//     with one short block, of so many buckets that n of a whole block is a multiple.
+//   - bucket: b slots, the bucket size; block: n buckets, at most 8 KiB, the unit stored and cached. A block of 8 KiB is
+//     whole. If whole ones would waste room, the blocks of a filter are cut: all have the same number of lines, as few as
+//     its capacity allows. A filter for few items begins with one short block, of so many buckets that n of a whole block
+//     is a multiple.
 //   - entry: a fingerprint in a slot. It may be in two buckets, which are partners: each follows from the other and the
 //     fingerprint.
 //   - layer: a fixed number of blocks; RedisBloom says sub-filter. A full filter grows by a layer with a multiple of the
@@ -22,8 +24,8 @@
 // layer has room as long as each of its blocks has room, which is until about the load it is sized for
 // (geometry.load).
 //
-// All layers of a filter divide their blocks in the same way, and the bucket and the fingerprint of an item are the
-// same in each layer. A newer layer has a whole multiple of the blocks of an older one. (The buckets of an item in a short
+// All layers of a filter divide their blocks in the same way, whole or cut, and the bucket and the fingerprint of an item are
+// the same in each layer. A newer layer has a whole multiple of the blocks of an older one. (The buckets of an item in a short
 // block are those in a whole one modulo the number of buckets.) So items that look alike in a
 // layer also look alike in every older one (blockOf). This makes it safe to delete the newest entry that looks like
 // an item. To see this, give each copy of an item an entry that looks like it. Delete x, and let e be the newest

@@ -60,6 +60,7 @@ type filter struct {
 type layer struct {
 	table         *kv.Layer
 	g             *geometry // in the compatible layout nil
+	form          blockForm
 	blocks        uint64
 	buckets       uint64 // in the compatible layout; otherwise 0
 	capacity      uint64 // in the compatible layout the number of slots
@@ -79,45 +80,44 @@ func openFilter(o *kv.Object) (any, error) {
 	if f.g, err = newGeometry(o.Family(), f.layers[0].bucketSize); err != nil {
 		return nil, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
 	}
-	if f.compatible = f.layers[0].buckets > 0; !f.compatible {
-		f.g = f.g.forParams(chain.Params)
-		if err := f.setGeometries(); err != nil {
-			return nil, err
-		}
+	if f.compatible = f.layers[0].buckets > 0; f.compatible {
+		return f, f.checkCompatible()
 	}
-	for i, l := range f.layers[1:] {
-		newer := f.layers[i]
-		if f.compatible {
-			if !newer.follows(&l, chain.Params.Expansion) {
-				return nil, fmt.Errorf("%w: compatible cuckoo layer of %d buckets of %d after one of %d buckets of %d, with expansion %d",
-					kv.ErrCorrupt, newer.buckets, newer.bucketSize, l.buckets, l.bucketSize, chain.Params.Expansion)
-			}
-			continue
-		}
-		if l.buckets > 0 || l.bucketSize != newer.bucketSize || newer.blocks%l.blocks != 0 {
-			return nil, fmt.Errorf("%w: cuckoo layer of %d blocks and bucket size %d after one of %d and %d", kv.ErrCorrupt,
-				newer.blocks, newer.bucketSize, l.blocks, l.bucketSize)
-		}
-	}
-	return f, nil
+	f.g = f.g.forParams(chain.Params)
+	return f, f.setGeometries()
 }
 
-// setGeometries sets the geometry of each layer. Only the oldest may have a short block.
+// checkCompatible checks that the layers are those of a filter with the compatible layout.
+func (f *filter) checkCompatible() error {
+	expansion := f.chain.Params.Expansion
+	for i := range f.layers[1:] {
+		if newer, l := &f.layers[i], &f.layers[i+1]; !newer.follows(l, expansion) {
+			return fmt.Errorf("%w: compatible cuckoo layer of %d buckets of %d after one of %d buckets of %d, with expansion %d",
+				kv.ErrCorrupt, newer.buckets, newer.bucketSize, l.buckets, l.bucketSize, expansion)
+		}
+	}
+	return nil
+}
+
+// setGeometries sets the geometry of each layer, and checks that each is nested in the older one. A short block may only be the
+// oldest layer.
 func (f *filter) setGeometries() error {
 	for i := range f.layers {
 		l := &f.layers[i]
-		lines := int(l.table.Spec().Lines)
-		if l.g = &f.g; lines == block.MaxLines {
-			continue
-		}
-		g, ok := f.g.short(lines)
-		if !ok || l.blocks != 1 || i != len(f.layers)-1 {
-			return fmt.Errorf("%w: cuckoo layer %d with %d blocks of %d lines, fingerprints of %d bits and bucket size %d",
-				kv.ErrCorrupt, l.table.Spec().Number, l.blocks, lines, f.g.width, f.g.bucketSize)
-		}
+		g, ok := f.g.formed(l.form, int(l.table.Spec().Lines))
 		l.g = &g
+		if !ok || l.buckets > 0 || l.bucketSize != int(g.bucketSize) ||
+			l.form == shortBlock && (l.blocks != 1 || i != len(f.layers)-1) || i > 0 && !f.layers[i-1].nestedIn(l) {
+			return fmt.Errorf("%w: cuckoo layer %d of %d blocks of %d lines and bucket size %d, version %d, with fingerprints of %d bits, the newest bucket size %d",
+				kv.ErrCorrupt, l.table.Spec().Number, l.blocks, l.table.Spec().Lines, l.bucketSize, l.form, f.g.width, f.g.bucketSize)
+		}
 	}
 	return nil
+}
+
+// nestedIn reports whether items that look alike in the layer look alike in an older one: see blockOf and geometry.place.
+func (l *layer) nestedIn(older *layer) bool {
+	return l.blocks%older.blocks == 0 && l.g.whole == older.g.whole && l.g.buckets%older.g.buckets == 0
 }
 
 func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
@@ -132,11 +132,8 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	if s.Layout == kv.LayoutCompatible {
 		return openCompatible(l, p)
 	}
-	if p.short != (s.Lines < block.MaxLines) {
-		return layer{}, fmt.Errorf("%w: cuckoo blocks of %d lines, short: %t", kv.ErrCorrupt, s.Lines, p.short)
-	}
 	return layer{
-		table: l, blocks: s.Blocks, capacity: p.capacity, bucketSize: int(p.bucketSize), maxIterations: int(p.maxIterations),
+		table: l, form: p.form, blocks: s.Blocks, capacity: p.capacity, bucketSize: int(p.bucketSize), maxIterations: int(p.maxIterations),
 	}, nil
 }
 
@@ -379,16 +376,16 @@ func (s *stager) grow() error {
 				key, most, p.Capacity, p.Expansion, p.ErrorRate)
 		}}
 	}
-	blocks, err := newest.g.nextBlocks(newest.blocks, p.Expansion)
+	next, err := extent{*newest.g, newest.blocks}.next(p.Expansion)
 	if err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrCannotGrow, key, err)
 	}
-	if s.c.g.capacity(blocks) == 0 { // the filter was imported, with a rate that no new one may have
+	if next.room() == 0 { // the filter was imported, with a rate that no new one may have
 		return &roomError{ErrCannotGrow, func() string {
-			return fmt.Sprintf("%q has the error rate %.3g, at which a layer of %d blocks has room for no entry", key, p.ErrorRate, blocks)
+			return fmt.Sprintf("%q has the error rate %.3g, at which a layer of %d blocks has room for no entry", key, p.ErrorRate, next.blocks)
 		}}
 	}
-	return s.growBy(layerSpec(&s.c.g, blocks, newest.maxIterations), ErrCannotGrow)
+	return s.growBy(next.spec(newest.maxIterations), ErrCannotGrow)
 }
 
 // layersError says that a filter has as many layers as the setting allows.

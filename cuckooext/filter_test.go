@@ -292,10 +292,105 @@ func TestOpen_shortBlock(t *testing.T) {
 	}
 }
 
+// Blocks that are cut have the same lines in all layers, and a version of their own.
+func TestOpen_cutBlocks(t *testing.T) {
+	db := open(t, kv.Options{})
+	f := cuckooext.New(db, "f")
+	must(t, f.Reserve(cuckooext.Config{Capacity: 10_000}))
+	o, err := db.Lookup([]byte("f"))
+	must(t, err)
+	if s := o.Layers()[0].Spec(); s.Blocks != 3 || s.Lines != 87 || s.Params[0] != 3 {
+		t.Fatalf("%d blocks of %d lines with parameters %x, want 3 of 87 and version 3", s.Blocks, s.Lines, s.Params)
+	}
+	layer := func(number, blocks uint64, lines uint32, version byte) kv.LayerSpec {
+		l := o.Layers()[0].Spec()
+		l.Number, l.Blocks, l.Lines, l.Params = number, blocks, lines, bytes.Clone(l.Params)
+		l.Params[0] = version
+		return l
+	}
+	layers := func(l ...kv.LayerSpec) []kv.LayerSpec { return l }
+	for _, tt := range []struct {
+		layers []kv.LayerSpec
+		want   error
+	}{
+		{layers(layer(0, 3, 87, 3)), nil},
+		{layers(layer(0, 1, 1, 3)), nil},
+		{layers(layer(0, 3, 127, 3)), nil},
+		{layers(layer(0, 3, 87, 3), layer(1, 3, 87, 3)), nil},
+		{layers(layer(0, 3, 87, 3), layer(1, 6, 87, 3), layer(2, 30, 87, 3)), nil},
+		{layers(layer(0, 3, 87, 1)), kv.ErrCorrupt},
+		{layers(layer(0, 3, 87, 2)), kv.ErrCorrupt},
+		{layers(layer(0, 1, 87, 2)), kv.ErrCorrupt},
+		{layers(layer(0, 3, 87, 4)), kv.ErrUnsupportedVersion},
+		{layers(layer(0, 3, 128, 3)), kv.ErrCorrupt},
+		{layers(layer(0, 3, 87, 3), layer(1, 7, 87, 3)), kv.ErrCorrupt},
+		{layers(layer(0, 3, 87, 3), layer(1, 1, 87, 3)), kv.ErrCorrupt},
+		{layers(layer(0, 3, 87, 3), layer(1, 6, 86, 3)), kv.ErrCorrupt},
+		{layers(layer(0, 3, 30, 3), layer(1, 6, 60, 3)), kv.ErrCorrupt}, // though a block has twice the buckets
+		{layers(layer(0, 3, 87, 3), layer(1, 6, 128, 1)), kv.ErrCorrupt},
+		{layers(layer(0, 3, 128, 1), layer(1, 6, 87, 3)), kv.ErrCorrupt},
+		{layers(layer(0, 1, 43, 2), layer(1, 3, 43, 3)), kv.ErrCorrupt},
+		{layers(layer(0, 3, 43, 3), layer(1, 1, 43, 2)), kv.ErrCorrupt},
+	} {
+		err := db.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error {
+			_, err := w.Create([]byte("g"), kv.Spec{
+				Type: cuckooext.Module().Types[0], Family: o.Family(), Params: o.Params(), Layers: tt.layers,
+			})
+			return err
+		})
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%+v: %v, want %v", tt.layers, err, tt.want)
+		}
+	}
+	if err := db.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error { // of buckets so large that a block has too few
+		wide := layer(0, 3, 87, 3)
+		wide.Params[1] = 255
+		_, err := w.Create([]byte("g"), kv.Spec{Type: cuckooext.Module().Types[0], Family: block.FamilySlots32, Params: o.Params(), Layers: layers(wide)})
+		return err
+	}); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("5 buckets of a block: %v, want %v", err, kv.ErrCorrupt)
+	}
+}
+
+// A filter of blocks that are forged to be short takes items or is full, and loses none.
+func TestOpen_tinyBlocks(t *testing.T) {
+	db := open(t, kv.Options{Durability: kv.NoSync, Seed: 1})
+	f := cuckooext.New(db, "f")
+	must(t, f.Reserve(cuckooext.Config{Capacity: 10_000, Expansion: 1}))
+	o, err := db.Lookup([]byte("f"))
+	must(t, err)
+	tiny := o.Layers()[0].Spec()
+	tiny.Lines = 1
+	must(t, db.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error {
+		_, err := w.Create([]byte("g"), kv.Spec{Type: cuckooext.Module().Types[0], Family: o.Family(), Params: o.Params(), Layers: []kv.LayerSpec{tiny}})
+		return err
+	}))
+	g := cuckooext.New(db, "g")
+	var added [][]byte
+	for _, item := range numbered(0, 2000) {
+		switch _, err := g.Add(item); {
+		case err == nil:
+			added = append(added, item)
+		case !errors.Is(err, cuckooext.ErrCannotGrow) && !errors.Is(err, cuckooext.ErrFull):
+			t.Fatal(err)
+		}
+	}
+	if len(added) < 100 {
+		t.Errorf("%d items were added, want 100 at least", len(added))
+	}
+	must(t, g.Compact())
+	for _, item := range added {
+		if ok, err := g.Delete(item); !ok || err != nil {
+			t.Fatalf("Delete = %t, %v", ok, err)
+		}
+	}
+	check(t, db)
+}
+
 // Deleting items that were added never removes others, in a chain with fingerprints so short that hundreds of items
 // are found in place of others, even after entries were moved to older layers.
 func TestFilter_deleteKeepsOthers(t *testing.T) {
-	for _, capacity := range []uint64{5000, 10} { // of 10 the first block is short
+	for _, capacity := range []uint64{5000, 10, 9700} { // with blocks that are cut, a short block, and whole blocks
 		t.Run(fmt.Sprint(capacity), func(t *testing.T) { testDeleteKeepsOthers(t, capacity) })
 	}
 }

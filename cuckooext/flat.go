@@ -72,7 +72,7 @@ func compatibleSpec(bucketSize, iterations int, buckets uint64) kv.LayerSpec {
 	slots := buckets * uint64(bucketSize)
 	s := kv.LayerSpec{
 		Layout: kv.LayoutCompatible, Blocks: (slots + blockSlots - 1) / blockSlots, Lines: block.MaxLines,
-		Params: layerParams{uint8(bucketSize), uint16(iterations), slots, false}.append(nil),
+		Params: layerParams{wholeBlocks, uint8(bucketSize), uint16(iterations), slots}.append(nil),
 	}
 	if s.Blocks == 1 {
 		s.Lines = uint32((slots + lineSlots - 1) / lineSlots)
@@ -85,7 +85,7 @@ func openCompatible(l *kv.Layer, p layerParams) (layer, error) {
 	s, b := l.Spec(), uint64(p.bucketSize)
 	buckets := p.capacity / b
 	want := compatibleSpec(int(b), int(p.maxIterations), buckets)
-	if p.short || buckets&(buckets-1) != 0 || p.capacity%b != 0 || p.capacity >= slotsLimit || s.Blocks != want.Blocks || s.Lines != want.Lines {
+	if p.form != wholeBlocks || buckets&(buckets-1) != 0 || p.capacity%b != 0 || p.capacity >= slotsLimit || s.Blocks != want.Blocks || s.Lines != want.Lines {
 		return layer{}, fmt.Errorf("%w: compatible cuckoo layer of %d slots and bucket size %d, in %d blocks of %d lines", kv.ErrCorrupt,
 			p.capacity, b, s.Blocks, s.Lines)
 	}

@@ -37,12 +37,12 @@ func TestCompatible_damaged(t *testing.T) {
 		"another expansion":        {2, same, []uint64{8, 32}, kv.ErrCorrupt},
 		"no power of two":          {2, same, []uint64{12}, kv.ErrCorrupt},
 		"too many buckets":         {2, same, []uint64{1 << 30}, kv.ErrCorrupt},
-		"a slot more":              {2, func(h *format.Header) { h.Layers[0].Params = layerParams{4, 20, 33, false}.append(nil) }, []uint64{8}, kv.ErrCorrupt},
-		"no slots":                 {2, func(h *format.Header) { h.Layers[0].Params = layerParams{4, 20, 3, false}.append(nil) }, []uint64{8}, kv.ErrCorrupt},
+		"a slot more":              {2, func(h *format.Header) { h.Layers[0].Params = layerParams{wholeBlocks, 4, 20, 33}.append(nil) }, []uint64{8}, kv.ErrCorrupt},
+		"no slots":                 {2, func(h *format.Header) { h.Layers[0].Params = layerParams{wholeBlocks, 4, 20, 3}.append(nil) }, []uint64{8}, kv.ErrCorrupt},
 		"another number of lines":  {2, func(h *format.Header) { h.Layers[0].Lines++ }, []uint64{8}, kv.ErrCorrupt},
 		"another number of blocks": {2, func(h *format.Header) { h.Layers[0].Blocks++ }, []uint64{1 << 12}, kv.ErrCorrupt},
 		"a native layer": {1, func(h *format.Header) {
-			h.Layers[1] = kv.LayerSpec{Number: 1, Blocks: 1, Lines: 128, Params: layerParams{4, 20, 8192, false}.append(nil)}
+			h.Layers[1] = kv.LayerSpec{Number: 1, Blocks: 1, Lines: 128, Params: layerParams{wholeBlocks, 4, 20, 8192}.append(nil)}
 		}, []uint64{1 << 11, 1 << 11}, kv.ErrCorrupt},
 		"a layer of a later layout": {1, func(h *format.Header) { h.Layers[0].Layout = 2 }, []uint64{8}, kv.ErrUnsupportedVersion},
 	} {

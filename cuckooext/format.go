@@ -12,25 +12,32 @@ import (
 // fingerprints, which is that of the slots.
 //
 //	offset  size  field
-//	0       1     version: 1, or 2 if the layer has a short block
+//	0       1     version: 1 if the blocks are whole, 2 for one short block, 3 if
+//	              the blocks are cut, see blockForm
 //	1       1     b, slots of a bucket, 1 to 255
 //	2       2     max iterations: the most moves of an insert, 1 to 65535,
 //	              little-endian
 //	4       1-6   capacity of the layer, 1 to 2^40, uvarint; in the
 //	              compatible layout the number of slots
 //
-// There must be no further bytes. How many buckets a short block has follows from its lines, see geometry.short.
+// There must be no further bytes. How many buckets a block has follows from its lines, see geometry.short and geometry.cut.
 type layerParams struct {
+	form          blockForm
 	bucketSize    uint8
 	maxIterations uint16
 	capacity      uint64
-	short         bool
 }
 
+const layerFixedLen = 4
+
+// blockForm says which blocks a layer has. It is the version of the layer's parameters, so that programs that do not know such
+// blocks refuse them. Stored on disk: do not renumber.
+type blockForm byte
+
 const (
-	layerVersion  = 1
-	shortVersion  = 2 // programs that know no short blocks refuse it
-	layerFixedLen = 4
+	wholeBlocks blockForm = 1 // and all in the compatible layout
+	shortBlock  blockForm = 2 // one block, of the oldest layer, with a part of the buckets of whole blocks
+	cutBlocks   blockForm = 3 // as those of all layers of the filter
 )
 
 // The counters of a layer. Stored on disk: do not renumber.
@@ -45,20 +52,16 @@ const (
 )
 
 func (p layerParams) append(dst []byte) []byte {
-	version := byte(layerVersion)
-	if p.short {
-		version = shortVersion
-	}
-	dst = append(dst, version, p.bucketSize)
+	dst = append(dst, byte(p.form), p.bucketSize)
 	dst = binary.LittleEndian.AppendUint16(dst, p.maxIterations)
 	return binary.AppendUvarint(dst, p.capacity)
 }
 
 // decodeLayerParams decodes what append wrote. Its errors wrap kv.ErrUnsupportedVersion or kv.ErrCorrupt.
 func decodeLayerParams(b []byte) (p layerParams, err error) {
-	if len(b) > 0 && b[0] != layerVersion && b[0] != shortVersion {
-		return p, fmt.Errorf("%w: cuckoo layer parameters have format %d, this program knows %d and %d",
-			kv.ErrUnsupportedVersion, b[0], layerVersion, shortVersion)
+	if len(b) > 0 && (b[0] < byte(wholeBlocks) || b[0] > byte(cutBlocks)) {
+		return p, fmt.Errorf("%w: cuckoo layer parameters have format %d, this program knows %d to %d",
+			kv.ErrUnsupportedVersion, b[0], wholeBlocks, cutBlocks)
 	}
 	bad := fmt.Errorf("%w: cuckoo layer parameters %x", kv.ErrCorrupt, b)
 	if len(b) <= layerFixedLen {
@@ -72,5 +75,5 @@ func decodeLayerParams(b []byte) (p layerParams, err error) {
 	if b[1] == 0 || maxIterations == 0 {
 		return p, bad
 	}
-	return layerParams{bucketSize: b[1], maxIterations: maxIterations, capacity: capacity, short: b[0] == shortVersion}, nil
+	return layerParams{blockForm(b[0]), b[1], maxIterations, capacity}, nil
 }

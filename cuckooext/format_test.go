@@ -11,19 +11,19 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-var goldenLayer = layerParams{bucketSize: 4, maxIterations: 500, capacity: 1000}
+var goldenLayer = layerParams{form: wholeBlocks, bucketSize: 4, maxIterations: 500, capacity: 1000}
 
-// The stored bytes of versions 1 and 2. Changing them changes the format.
+// The stored bytes of versions 1 to 3. Changing them changes the format.
 func TestLayerParams_golden(t *testing.T) {
 	const want = "04" + "f401" + "e807"
-	short := goldenLayer
-	short.short = true
-	for version, p := range map[string]layerParams{"01": goldenLayer, "02": short} {
+	short, cut := goldenLayer, goldenLayer
+	short.form, cut.form = shortBlock, cutBlocks
+	for version, p := range map[string]layerParams{"01": goldenLayer, "02": short, "03": cut} {
 		if got := hex.EncodeToString(p.append(nil)); got != version+want {
 			t.Errorf("layer parameters are %s, want %s", got, version+want)
 		}
 	}
-	for _, p := range []layerParams{goldenLayer, short, {1, 1, 1, false}, {255, math.MaxUint16, probe.MaxCapacity, true}} {
+	for _, p := range []layerParams{goldenLayer, short, cut, {wholeBlocks, 1, 1, 1}, {cutBlocks, 255, math.MaxUint16, probe.MaxCapacity}} {
 		if got, err := decodeLayerParams(p.append(nil)); err != nil || got != p {
 			t.Errorf("decodeLayerParams = %+v, %v, want %+v", got, err, p)
 		}
@@ -47,12 +47,12 @@ func TestLayerParams_refused(t *testing.T) {
 		{"cut capacity", golden[:5], kv.ErrCorrupt},
 		{"longer", append(bytes.Clone(golden), 0), kv.ErrCorrupt},
 		{"long uvarint", append(golden[:layerFixedLen:layerFixedLen], 0x81, 0), kv.ErrCorrupt},
-		{"newer", change(0, 3), kv.ErrUnsupportedVersion},
+		{"newer", change(0, 4), kv.ErrUnsupportedVersion},
 		{"version 0", change(0, 0), kv.ErrUnsupportedVersion},
 		{"bucket size 0", change(1, 0), kv.ErrCorrupt},
-		{"max iterations 0", layerParams{4, 0, 1000, false}.append(nil), kv.ErrCorrupt},
-		{"capacity 0", layerParams{4, 20, 0, true}.append(nil), kv.ErrCorrupt},
-		{"capacity too large", layerParams{4, 20, probe.MaxCapacity + 1, false}.append(nil), kv.ErrCorrupt},
+		{"max iterations 0", layerParams{wholeBlocks, 4, 0, 1000}.append(nil), kv.ErrCorrupt},
+		{"capacity 0", layerParams{cutBlocks, 4, 20, 0}.append(nil), kv.ErrCorrupt},
+		{"capacity too large", layerParams{wholeBlocks, 4, 20, probe.MaxCapacity + 1}.append(nil), kv.ErrCorrupt},
 		{"capacity beyond 64 bits", append(golden[:layerFixedLen:layerFixedLen],
 			0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2), kv.ErrCorrupt},
 	}
@@ -68,7 +68,7 @@ func TestLayerParams_refused(t *testing.T) {
 // Each value that can be decoded has only one encoding.
 func FuzzLayerParams(f *testing.F) {
 	f.Add(goldenLayer.append(nil))
-	f.Add(layerParams{255, math.MaxUint16, probe.MaxCapacity, true}.append(nil))
+	f.Add(layerParams{shortBlock, 255, math.MaxUint16, probe.MaxCapacity}.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := decodeLayerParams(b)
 		if err != nil {

@@ -14,14 +14,15 @@ const (
 	maxBucketSize     = 255
 )
 
-// geometry says how a block is divided into buckets of slots. It is the same for all layers of a filter, but for the number
-// of buckets: the only block of the oldest layer may be short, see forCapacity. Only newGeometry, and its methods short and
-// within, make valid geometries.
+// geometry says how a block is divided into buckets of slots. It is the same for all layers of a filter, except that the
+// oldest layer may be one short block with fewer buckets, see short. Only newGeometry, and its methods cut, short and within,
+// make valid geometries.
 type geometry struct {
 	family     block.Family
 	bucketSize uint32 // b, slots of a bucket, 1 to 255
 	buckets    uint32 // n, buckets of a block, 8 to 8192
-	whole      uint32 // n of a whole block, a multiple of buckets
+	whole      uint32 // n of a block that is not short, a multiple of buckets
+	longest    int    // lines of a block that is not short: block.MaxLines, or fewer in a filter whose blocks are cut
 
 	// ratedLoad is the load at which as many layers as there must be use up the error rate, see within; otherwise at
 	// least 1.
@@ -67,15 +68,11 @@ func newGeometry(family block.Family, bucketSize int) (geometry, error) {
 	b, w := uint32(bucketSize), uint32(family.Width())
 	n := uint32(family.Slots(block.MaxLines)) / b
 	g := geometry{
-		family: family, bucketSize: b, buckets: n, whole: n, ratedLoad: 1,
+		family: family, bucketSize: b, longest: block.MaxLines, ratedLoad: 1,
 		width: w, bucketBits: b * w, fingerprints: 1<<w - 1,
-		xor: n&(n-1) == 0, steps: uint64(n),
 		groupSlots: min(b, 64/w), reciprocal: 65536/w + 1,
 	}
-	if g.xor {
-		// A step of 0 would leave the item with one bucket.
-		g.stepBase, g.steps = 1, uint64(n)-1
-	}
+	g.setWhole(n)
 	for i := range g.groupSlots {
 		g.ones |= 1 << (i * w)
 		g.lows |= (1<<(w-1) - 1) << (i * w)
@@ -88,6 +85,39 @@ func newGeometry(family block.Family, bucketSize int) (geometry, error) {
 	}
 	g.straddles = 64%(g.groupSlots*w) != 0 || g.bucketBits > 64 && g.bucketBits%64 != 0
 	return g, nil
+}
+
+// setWhole sets the number of buckets of a whole block, and of every block.
+func (g *geometry) setWhole(n uint32) {
+	g.buckets, g.whole = n, n
+	g.xor, g.stepBase, g.steps = n&(n-1) == 0, 0, uint64(n)
+	if g.xor {
+		// A step of 0 would leave the item with one bucket.
+		g.stepBase, g.steps = 1, uint64(n)-1
+	}
+}
+
+// form returns the form of blocks of the geometry.
+func (g *geometry) form() blockForm {
+	switch {
+	case g.buckets < g.whole:
+		return shortBlock
+	case g.longest < block.MaxLines:
+		return cutBlocks
+	}
+	return wholeBlocks
+}
+
+// formed returns the geometry of blocks of a form and so many lines in a filter whose whole blocks have the geometry g. If there
+// are no such blocks, ok is false.
+func (g *geometry) formed(form blockForm, lines int) (of geometry, ok bool) {
+	switch form {
+	case shortBlock:
+		return g.short(lines)
+	case cutBlocks:
+		return g.cut(lines)
+	}
+	return *g, lines == block.MaxLines
 }
 
 // place is where an item may be in a layer: its fingerprint is in a slot of bucket i1 or i2 of a block. If n is not a
@@ -112,8 +142,8 @@ const mixer = 0x9E3779B97F4A7C15
 // 2^23.
 //
 // Bucket and fingerprint do not depend on the number of blocks. So items with the same place in a layer have the same
-// place in every older one; see blockOf. In a short block the buckets are those of a whole one modulo n, so the same holds
-// for it.
+// place in every older one; see blockOf. That needs that all layers have the same n: they do, whether their blocks are whole or
+// cut. Only the oldest layer may be a short block. In it the buckets are those of a whole one modulo n, so the same holds for it.
 func (g *geometry) place(h, blocks uint64) place {
 	r := (h ^ h>>32) * mixer
 	p := place{

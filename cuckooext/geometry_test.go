@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -428,81 +429,215 @@ func TestGeometry_shortPlace(t *testing.T) {
 
 // Of short blocks, at most one in a hundred is full before its capacity. The seed is fixed.
 func TestGeometry_shortLoad(t *testing.T) {
-	blocks, early, k := 0, 0, keys{seed: 1}
+	var list []extent
 	for _, family := range families {
 		for _, b := range []int{2, 3, 4, 6, 8} {
 			for _, g := range shortGeometries(t, family, b) {
-				if g.lines() > block.MaxLines/4 {
-					continue // like those before
+				if g.lines() <= block.MaxLines/4 { // longer ones are like those
+					list = append(list, extent{g, 1})
 				}
-				in := inserter{g: &g}
-				for range 50 {
-					blocks++
-					words := g.newBlock()
-					for range g.capacity(1) {
-						if _, err := in.insert(words, g.place(k.next(), 1), defaultIterations, nil); err != nil {
-							early++
-							break
-						}
+			}
+		}
+	}
+	testEarly(t, list, 50)
+}
+
+// Of layers whose blocks are cut, at most one in a hundred is full before its capacity, however many blocks it has. The seed is
+// fixed.
+func TestGeometry_cutLoad(t *testing.T) {
+	var list []extent
+	for i, family := range families {
+		for j, b := range []int{2, 3, 4, 8} {
+			whole := mustGeometry(t, family, b)
+			g, ok := whole.cut([]int{leastCut, 20, 90, 40, mostCut}[(i+j)%5]) // shorter ones than are made take less time
+			if !ok {
+				t.Fatalf("%v, bucket size %d: no blocks are cut", family, b)
+			}
+			list = append(list, extent{g, []uint64{1, 2, 3, 5, 8, 13}[(2*i+j)%6]})
+		}
+	}
+	testEarly(t, list, 12)
+}
+
+// testEarly makes each of the layers a number of times, and fails if more than one in a hundred are full early.
+func testEarly(t *testing.T, list []extent, times int) {
+	t.Helper()
+	if raceEnabled {
+		times = max(1, times/10)
+	}
+	layers, early, k := 0, 0, keys{seed: 1}
+	for i := range list {
+		for range times {
+			layers++
+			l := newTable(&list[i].geometry, list[i].blocks)
+			for range list[i].room() {
+				if _, err := l.insert(k.next()); err != nil {
+					early++
+					break
+				}
+			}
+		}
+	}
+	if early*100 > layers+300 { // of few layers, three more
+		t.Errorf("%d of %d layers were full early, want one in a hundred", early, layers)
+	}
+	t.Logf("%d of %d", early, layers)
+}
+
+// The lines of blocks that are cut are stored, and tell their buckets.
+func TestGeometry_cut(t *testing.T) {
+	for _, tt := range []struct {
+		family                     block.Family
+		bucketSize, lines, buckets int // 0: refused
+	}{
+		{block.FamilySlots12, 4, 87, 928}, {block.FamilySlots12, 2, 92, 1962}, {block.FamilySlots32, 4, 64, 256},
+		{block.FamilySlots18, 3, 67, 635}, {block.FamilySlots8, 255, 127, 31}, {block.FamilySlots12, 4, 1, 10},
+		{block.FamilySlots32, 255, 127, 0}, {block.FamilySlots12, 8, 1, 0}, {block.FamilySlots12, 4, 0, 0},
+		{block.FamilySlots12, 4, 128, 0}, {block.FamilySlots12, 4, 255, 0},
+	} {
+		whole := mustGeometry(t, tt.family, tt.bucketSize)
+		g, ok := whole.cut(tt.lines)
+		if ok != (tt.buckets > 0) || int(g.buckets) != tt.buckets || ok && (g.lines() != tt.lines || g.form() != cutBlocks || g.whole != g.buckets) {
+			t.Errorf("%v, bucket size %d, %d lines: %d buckets, want %d", tt.family, tt.bucketSize, tt.lines, g.buckets, tt.buckets)
+		}
+	}
+	pinned := uint64(0) // what stored lines stand for, of all
+	for _, family := range families {
+		for b := 1; b <= maxBucketSize; b++ {
+			whole := mustGeometry(t, family, b)
+			for lines := range block.MaxLines {
+				if g, ok := whole.cut(lines); ok {
+					pinned = pinned*31 + uint64(lines)<<16 + uint64(g.buckets)
+					if g.buckets < leastBuckets || uint32(lines*block.LineBits) < g.buckets*g.bucketBits || uint32(lines*block.LineBits) >= (g.buckets+1)*g.bucketBits {
+						t.Errorf("%v, bucket size %d: %d buckets in %d lines", family, b, g.buckets, lines)
 					}
 				}
 			}
 		}
 	}
-	if blocks < 5000 || early*100 > blocks {
-		t.Errorf("%d of %d blocks were full early, want one in a hundred of at least 5000", early, blocks)
+	if pinned != 0xfc6643920dc530eb {
+		t.Errorf("blocks that are cut are others than ever: %#x", pinned)
 	}
-	t.Logf("%d of %d", early, blocks)
 }
 
-// The first layer has the shortest block that takes its capacity.
-func TestGeometry_forCapacity(t *testing.T) {
-	whole := mustGeometry(t, block.FamilySlots12, 4)
-	for _, tt := range []struct {
-		capacity uint64
-		lines    int
-	}{
-		{1, 2}, {10, 2}, {74, 2}, {75, 4}, {982, 26}, {983, 43}, {1638, 43}, {1639, block.MaxLines}, {1e6, block.MaxLines},
-	} {
-		if g := whole.forCapacity(tt.capacity); g.lines() != tt.lines || tt.lines < block.MaxLines && g.capacity(1) < tt.capacity {
-			t.Errorf("for %d items: %d lines with a capacity of %d, want %d lines", tt.capacity, g.lines(), g.capacity(1), tt.lines)
+// Items that have the same place in a layer whose blocks are cut have the same one in every older layer, and two buckets are
+// each other's partners.
+func TestGeometry_cutPlace(t *testing.T) {
+	k := keys{seed: 6}
+	for _, family := range families {
+		for _, b := range []int{1, 2, 3, 4, 6} {
+			whole := mustGeometry(t, family, b)
+			for _, lines := range []int{10, 64, 77, 96, 124} {
+				g, ok := whole.cut(lines)
+				if !ok {
+					continue
+				}
+				for range 200 {
+					h := k.next()
+					older, newer := g.place(h, 3), g.place(h, 12)
+					if older.blk != newer.blk/4 || older.i1 != newer.i1 || older.i2 != newer.i2 || older.fp != newer.fp {
+						t.Fatalf("%v, bucket size %d, %d lines: place %+v of 12 blocks, %+v of 3", family, b, lines, newer, older)
+					}
+					if older.i1 >= g.buckets || g.partner(older.i1, older.fp) != older.i2 || g.partner(older.i2, older.fp) != older.i1 {
+						t.Fatalf("%v, bucket size %d, %d buckets: place %+v, partners %d and %d", family, b, g.buckets, older,
+							g.partner(older.i1, older.fp), g.partner(older.i2, older.fp))
+					}
+				}
+			}
 		}
 	}
 }
 
-func TestNextBlocks(t *testing.T) {
-	g := mustGeometry(t, block.FamilySlots12, 4)
+// The first layer has the fewest blocks, of the fewest lines, or the shortest block, that takes its capacity.
+func TestGeometry_first(t *testing.T) {
+	whole := mustGeometry(t, block.FamilySlots12, 4)
 	for _, tt := range []struct {
+		capacity, blocks uint64
+		lines            int
+		form             blockForm
+	}{
+		{1, 1, 2, shortBlock}, {10, 1, 2, shortBlock}, {74, 1, 2, shortBlock}, {75, 1, 4, shortBlock}, {982, 1, 26, shortBlock},
+		{983, 1, 43, shortBlock}, {1638, 1, 43, shortBlock}, {1639, 1, 64, cutBlocks}, {2455, 1, 64, cutBlocks}, {2456, 1, 65, cutBlocks},
+		{4700, 1, 123, cutBlocks}, {4800, 1, block.MaxLines, wholeBlocks}, {4914, 1, block.MaxLines, wholeBlocks}, {4915, 2, 65, cutBlocks},
+		{10_000, 3, 87, cutBlocks}, {100_000, 21, block.MaxLines, wholeBlocks}, {1e6, 204, block.MaxLines, wholeBlocks},
+	} {
+		e, err := whole.first(tt.capacity)
+		if err != nil || e.blocks != tt.blocks || e.lines() != tt.lines || e.form() != tt.form || e.room() < tt.capacity {
+			t.Errorf("for %d items: %d blocks of %d lines, form %d, with room for %d, %v, want %d of %d, form %d", tt.capacity, e.blocks, e.lines(), e.form(), e.room(), err,
+				tt.blocks, tt.lines, tt.form)
+		}
+	}
+	if _, err := whole.first(0); !errors.Is(err, probe.ErrParams) {
+		t.Errorf("for no items: %v, want %v", err, probe.ErrParams)
+	}
+}
+
+// A layer has expansion times the blocks of the one before it, and the same blocks, unless that is a short block.
+func TestExtent_next(t *testing.T) {
+	g := mustGeometry(t, block.FamilySlots12, 4)
+	cut, _ := g.cut(87)
+	short, _ := g.short(43) // a third of a block
+	for _, tt := range []struct {
+		of        geometry
 		blocks    uint64
 		expansion uint32
 		want      uint64 // 0: refused
+		lines     int
 	}{
-		{1, 1, 1}, {1, 2, 2}, {5, 3, 15}, {maxBlocks, 1, maxBlocks}, {maxBlocks / 2, 2, maxBlocks},
-		{1, 0, 0}, {maxBlocks, 2, 0}, {maxBlocks/2 + 1, 2, 0}, {maxBlocks, math.MaxUint32, 0},
+		{g, 1, 1, 1, 128}, {g, 1, 2, 2, 128}, {g, 5, 3, 15, 128}, {g, maxBlocks, 1, maxBlocks, 128}, {g, maxBlocks / 2, 2, maxBlocks, 128},
+		{g, 1, 0, 0, 0}, {g, maxBlocks, 2, 0, 0}, {g, maxBlocks/2 + 1, 2, 0, 0}, {g, maxBlocks, math.MaxUint32, 0, 0},
+		{cut, 1, 1, 1, 87}, {cut, 3, 2, 6, 87}, {cut, 3, 32768, 98304, 87}, {cut, maxBlocks, 2, 0, 0}, {cut, 3, 0, 0, 0},
+		{short, 1, 1, 1, 128}, {short, 1, 2, 1, 128}, {short, 1, 3, 1, 128}, {short, 1, 4, 2, 128}, {short, 1, 8, 3, 128},
+		{short, 1, 32768, 10923, 128}, {short, 1, 0, 0, 0},
 	} {
-		got, err := g.nextBlocks(tt.blocks, tt.expansion)
-		if got != tt.want || (err != nil) != (tt.want == 0) || err != nil && !errors.Is(err, scalableext.ErrCannotGrow) {
-			t.Errorf("%d blocks, expansion %d: %d, %v, want %d", tt.blocks, tt.expansion, got, err, tt.want)
+		got, err := extent{tt.of, tt.blocks}.next(tt.expansion)
+		if got.blocks != tt.want || (err != nil) != (tt.want == 0) || err != nil && !errors.Is(err, scalableext.ErrCannotGrow) ||
+			err == nil && got.lines() != tt.lines {
+			t.Errorf("%d blocks of %d lines, expansion %d: %d, %v, want %d of %d lines", tt.blocks, tt.of.lines(), tt.expansion, got.blocks, err, tt.want, tt.lines)
 		}
 	}
-	short := g.forCapacity(983) // a third of a block
-	for expansion, want := range map[uint32]uint64{1: 1, 2: 1, 3: 1, 4: 2, 8: 3, 32768: 10923} {
-		if n, err := short.nextBlocks(1, expansion); n != want || err != nil {
-			t.Errorf("after a third of a block, expansion %d: %d, %v, want %d", expansion, n, err, want)
+}
+
+// A first layer takes few bits an item, also one of few blocks: at most a twentieth more than a large one. No filter has more
+// blocks than it would have of whole ones.
+func TestPlanned_bitsPerItem(t *testing.T) {
+	for _, rate := range []float64{0, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7} {
+		for _, fixed := range []bool{false, true} {
+			bits := func(capacity uint64) float64 {
+				i, err := Config{Capacity: capacity, ErrorRate: rate, NonScaling: fixed}.Planned(capacity)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return 8 * float64(i.Bytes) / float64(capacity)
+			}
+			large := bits(1e6)
+			for capacity := uint64(4000); capacity < 2e5; capacity += capacity / 50 {
+				if got := bits(capacity); got > 1.05*large {
+					t.Errorf("rate %v, fixed %t: %d items take %.2f bits each, a million %.2f", rate, fixed, capacity, got, large)
+				}
+				p, err := Config{Capacity: capacity, ErrorRate: rate, NonScaling: fixed}.plan(hash.Function{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if blocks, err := p.g.blocksFor(capacity); err != nil || p.first.Blocks > blocks {
+					t.Errorf("rate %v, fixed %t: %d items take %d blocks, %d whole ones are enough, %v", rate, fixed, capacity, p.first.Blocks, blocks, err)
+				}
+			}
+			t.Logf("rate %v, fixed %t: %.2f bits for each of 10,000 items, %.2f of a million", rate, fixed, bits(10_000), large)
 		}
 	}
-	if _, err := short.nextBlocks(1, 0); !errors.Is(err, scalableext.ErrCannotGrow) {
-		t.Errorf("a short block without an expansion: %v, want %v", err, scalableext.ErrCannotGrow)
+	if i, err := (Config{Capacity: 10_000, ErrorRate: 1e-3, NonScaling: true}).Planned(10_000); err != nil || i.Bytes*8 > 15*10_000 {
+		t.Errorf("10,000 items at 0.1 %% take %d bytes, %v, want 15 bits an item at most", i.Bytes, err)
 	}
 }
 
 // A filter takes as many times its capacity as the layers that fit into its error rate promise, also one that begins with a
-// short block. More blocks have a lower load, by up to a tenth.
+// short block or with blocks that are cut. More blocks have a lower load, by up to a ninth.
 func TestPlanned_growth(t *testing.T) {
 	for _, rate := range []float64{0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7} {
 		for _, capacity := range []uint64{1, 10, 100, 500, 1000, 1500, 3000} {
 			for _, e := range []uint64{1, 2, 4, 8, 32} {
-				items := capacity * (1 + e + e*e + e*e*e) * 9 / 10
+				items := capacity * (1 + e + e*e + e*e*e) * 8 / 9
 				c := Config{Capacity: capacity, ErrorRate: rate, Expansion: uint32(e)}
 				if i, err := c.Planned(items); err != nil || i.ExpectedRate > rate {
 					t.Errorf("%+v with %d items: %d layers with a rate of %v, %v", c, items, len(i.Layers), i.ExpectedRate, err)

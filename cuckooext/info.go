@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -42,10 +42,11 @@ type Info struct {
 
 // LayerInfo describes a layer of a filter.
 type LayerInfo struct {
-	Blocks   uint64
-	Capacity uint64
-	Items    uint64
-	Load     float64 // share of the slots that are taken, 0 to 1
+	Blocks     uint64
+	BlockBytes uint64 // of a block on disk and in memory, 64 to 8192; its slots may take a few less
+	Capacity   uint64
+	Items      uint64
+	Load       float64 // share of the slots that are taken, 0 to 1
 }
 
 // Info returns facts about the filter, without reading its blocks.
@@ -83,7 +84,9 @@ func (f *filter) info(r kv.Reader) Info {
 		if !f.compatible {
 			load, size = l.g.loadOf(l.blocks, entries), l.g.bytes(l.blocks)
 		}
-		i.Layers = append(i.Layers, LayerInfo{Blocks: l.blocks, Capacity: l.capacity, Items: entries, Load: load})
+		i.Layers = append(i.Layers, LayerInfo{
+			Blocks: l.blocks, BlockBytes: blockBytes(int(l.table.Spec().Lines)), Capacity: l.capacity, Items: entries, Load: load,
+		})
 		i.Capacity += l.capacity
 		i.Items += entries
 		i.Bytes += size
@@ -92,13 +95,15 @@ func (f *filter) info(r kv.Reader) Info {
 	return i
 }
 
+func blockBytes(lines int) uint64 { return uint64(lines) * block.LineBits / 8 }
+
 // describe returns what SIEVE.STATS shows of a filter.
 func (f *filter) describe(r kv.Reader) kv.Description {
 	info := f.info(r)
 	layers := make([]kv.FactList, len(info.Layers))
 	for i, l := range info.Layers {
 		layers[i] = kv.FactList{
-			kv.IntFact("blocks", l.Blocks), kv.IntFact("capacity", l.Capacity), kv.IntFact("items", l.Items),
+			kv.IntFact("blocks", l.Blocks), kv.IntFact("block_bytes", l.BlockBytes), kv.IntFact("capacity", l.Capacity), kv.IntFact("items", l.Items),
 			kv.NewFact("load", l.Load),
 		}
 	}
@@ -142,16 +147,19 @@ func (c Config) Planned(items uint64) (Info, error) {
 	if c.Layout == scalableext.LayoutCompatible {
 		return i.fillCompatible(&p.g, first.capacity)
 	}
-	g := p.g.forCapacity(c.Capacity)
-	i.Buckets = p.first.Blocks * uint64(g.buckets)
-	for blocks := p.first.Blocks; ; {
-		l := LayerInfo{Blocks: blocks, Capacity: min(g.capacity(blocks), probe.MaxCapacity)}
+	e, err := p.g.first(c.Capacity)
+	if err != nil {
+		return Info{}, err
+	}
+	i.Buckets = e.blocks * uint64(e.buckets)
+	for {
+		l := LayerInfo{Blocks: e.blocks, BlockBytes: blockBytes(e.lines()), Capacity: e.room()}
 		l.Items = min(items, l.Capacity)
-		l.Load = g.loadOf(blocks, l.Items)
+		l.Load = e.loadOf(e.blocks, l.Items)
 		items -= l.Items
 		i.Layers = append(i.Layers, l)
 		i.Capacity += l.Capacity
-		i.Bytes += g.bytes(blocks)
+		i.Bytes += e.bytes(e.blocks)
 		switch {
 		case items == 0:
 			i.ExpectedRate = p.g.expectedRate(i.Layers)
@@ -161,10 +169,9 @@ func (c Config) Planned(items uint64) (Info, error) {
 		case len(i.Layers) == i.MaxLayers:
 			return Info{}, ErrCannotGrow
 		}
-		if blocks, err = g.nextBlocks(blocks, i.Expansion); err != nil {
+		if e, err = e.next(i.Expansion); err != nil {
 			return Info{}, ErrCannotGrow
 		}
-		g = p.g
 	}
 }
 
@@ -173,7 +180,8 @@ func (c Config) Planned(items uint64) (Info, error) {
 func (i Info) fillCompatible(g *geometry, slots uint64) (Info, error) {
 	i.MaxLayers, i.Buckets = compatibleLayers(slots, i.Expansion), slots/uint64(i.BucketSize)
 	for items := i.Items; ; slots *= uint64(i.Expansion) {
-		l := LayerInfo{Blocks: (slots + blockSlots - 1) / blockSlots, Capacity: slots, Items: min(items, compatibleItems(slots, i.BucketSize))}
+		spec := compatibleSpec(i.BucketSize, i.MaxIterations, slots/uint64(i.BucketSize))
+		l := LayerInfo{Blocks: spec.Blocks, BlockBytes: blockBytes(int(spec.Lines)), Capacity: slots, Items: min(items, compatibleItems(slots, i.BucketSize))}
 		l.Load = float64(l.Items) / float64(slots)
 		items -= l.Items
 		i.Layers = append(i.Layers, l)

@@ -132,12 +132,10 @@ const hashSpace = 1 << 64
 
 // equalRate returns the chance that an absent item has the hash of one in the first layers of a filter, all full.
 func (g *geometry) equalRate(p scalableext.Params, layers int) (rate float64) {
-	layer := g.forCapacity(p.Capacity)
-	blocks, err := g.blocksFor(p.Capacity)
+	e, err := g.first(p.Capacity)
 	for ; layers > 0 && err == nil; layers-- {
-		rate += float64(layer.capacity(blocks)) / hashSpace
-		blocks, err = layer.nextBlocks(blocks, p.Expansion)
-		layer = *g
+		rate += float64(e.capacity(e.blocks)) / hashSpace
+		e, err = e.next(p.Expansion)
 	}
 	return rate
 }
@@ -163,20 +161,20 @@ func neededLayers(grows bool) int {
 // bitsPerItem returns how many bits an item takes in a layer of one block that has as many items as it is sized for.
 func (g *geometry) bitsPerItem() float64 { return float64(g.width) / g.load(1) }
 
-// ratedGeometry returns the geometry in which an item takes the fewest bits, if enough layers are to fit into the error
-// rate: ratedLayers, or one if the filter does not grow. Fewer are enough if equal hashes use up the rate. If one block is enough for the capacity, that with the shortest block
-// comes first. A bucketSize of 0 stands for one of ratedBucketSizes. The error wraps ErrConfig.
-func ratedGeometry(p scalableext.Params, bucketSize int) (best geometry, err error) {
-	errorRate, capacity := p.ErrorRate, p.Capacity
-	if !(errorRate > 0 && errorRate < 1) {
-		return geometry{}, fmt.Errorf("%w: error rate is %v, want above 0 and below 1",
-			probe.ErrParams, errorRate)
+// ratedGeometry returns the geometry with which a filter is smallest, if enough layers are to fit into the error rate:
+// ratedLayers, or one if the filter does not grow. Fewer are enough if equal hashes use up the rate. The smallest filter is the
+// one with the smallest first layer; of several, the one in which an item takes the fewest bits. A bucketSize of 0 stands for
+// one of ratedBucketSizes. The error wraps ErrConfig.
+func ratedGeometry(p scalableext.Params, bucketSize int) (geometry, error) {
+	if !(p.ErrorRate > 0 && p.ErrorRate < 1) {
+		return geometry{}, fmt.Errorf("%w: error rate is %v, want above 0 and below 1", probe.ErrParams, p.ErrorRate)
 	}
-	layers, lowest, bestLines := neededLayers(p.Expansion > 0), 1.0, 0
 	sizes := ratedBucketSizes[:]
 	if bucketSize != 0 {
 		sizes = []int{bucketSize}
 	}
+	var list []geometry
+	lowest := 1.0
 	for _, family := range families {
 		for _, size := range sizes {
 			g, err := newGeometry(family, size)
@@ -184,21 +182,31 @@ func ratedGeometry(p scalableext.Params, bucketSize int) (best geometry, err err
 				return geometry{}, err
 			}
 			lowest = min(lowest, g.lowestRate(p))
-			g, ok := g.rated(p)
-			if !ok {
-				continue
-			}
-			first := g.forCapacity(capacity)
-			if lines := first.lines(); best.family == 0 || lines < bestLines || lines == bestLines && g.bitsPerItem() < best.bitsPerItem() {
-				best, bestLines = g, lines
+			if g, ok := g.rated(p); ok {
+				list = append(list, g)
 			}
 		}
 	}
-	if best.family == 0 {
+	if len(list) == 0 {
 		return geometry{}, fmt.Errorf("%w: error rate is %v, want at least %s for a capacity of %d, bucket size %d and %d layers",
-			probe.ErrParams, errorRate, probe.LowestText(lowest), capacity, sizes[0], layers)
+			probe.ErrParams, p.ErrorRate, probe.LowestText(lowest), p.Capacity, sizes[0], neededLayers(p.Expansion > 0))
 	}
-	return best, nil
+	return smallest(list, p.Capacity), nil
+}
+
+// smallest returns the one of several geometries that ratedGeometry wants.
+func smallest(list []geometry, capacity uint64) (best geometry) {
+	fewest := uint64(math.MaxUint64)
+	for i := range list {
+		g, lines := &list[i], uint64(math.MaxUint64)
+		if e, err := g.first(capacity); err == nil {
+			lines = e.allLines()
+		}
+		if i == 0 || lines < fewest || lines == fewest && g.bitsPerItem() < best.bitsPerItem() {
+			best, fewest = *g, lines
+		}
+	}
+	return best
 }
 
 // lowestRate returns about the lowest error rate that a filter of this geometry can have.

@@ -50,10 +50,10 @@ CF.ADDNX b x => :1 | #t
 CF.INSERT c ITEMS x => [:1] | [#t]
 CF.INSERTNX d ITEMS x => [:1]
 CF.INSERT e CAPACITY 1000 ITEMS x => [:1] | [#t]
-CF.DEBUG a => "bktsize:4 buckets:6825 ..."
-CF.DEBUG b => "bktsize:4 buckets:6825 ..."
-CF.DEBUG c => "bktsize:4 buckets:6825 ..."
-CF.DEBUG d => "bktsize:4 buckets:6825 ..."
+CF.DEBUG a => "bktsize:4 buckets:5600 ..."
+CF.DEBUG b => "bktsize:4 buckets:5600 ..."
+CF.DEBUG c => "bktsize:4 buckets:5600 ..."
+CF.DEBUG d => "bktsize:4 buckets:5600 ..."
 CF.DEBUG e => "bktsize:4 buckets:455 ..."`,
 		"capacity out of range": `
 CONFIG SET cf-initial-size 1073741825

@@ -3,6 +3,7 @@ package cuckooext
 import (
 	"fmt"
 	"math"
+	"sort"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/probe"
@@ -35,11 +36,16 @@ const (
 	// the most equal items (measured).
 	singleLoad = 0.25
 
-	// shortSlots is by how many slots a short block is full earlier than the normal distribution of firstFull says.
+	// shortSlots is by how many slots a block that is not whole is full earlier than the normal distribution of firstFull says.
 	shortSlots = 4
 
-	// leastBuckets is the least number of buckets of a short block. Stored short blocks depend on it, see short.
+	// leastBuckets is the least number of buckets of a block that is not whole. Stored ones depend on it, see short and cut.
 	leastBuckets = 8
+
+	// leastCut and mostCut are the lines of blocks that are cut. Shorter ones would have a lower load, and a filter that grows
+	// would have ever more of them; longer ones would save less than a thirty-second.
+	leastCut = block.MaxLines / 2
+	mostCut  = block.MaxLines - block.MaxLines/32
 
 	// earlyChance is the probability that a layer becomes full before its capacity.
 	earlyChance = 0.01
@@ -66,10 +72,10 @@ func (g *geometry) load(blocks uint64) float64 {
 	c, a, b := deviations/math.Sqrt(slots), 1-1/all, full.spread*full.spread
 	p := full.load + c*c*a/2
 	possible := p - math.Sqrt(p*p-full.load*full.load+c*c*b)
-	if g.buckets < g.whole {
+	if g.lines() < block.MaxLines {
 		possible -= shortSlots / slots
 	}
-	return min(highest, possible)
+	return max(0, min(highest, possible))
 }
 
 // capacity returns how many items a layer of so many blocks is sized for.
@@ -77,30 +83,65 @@ func (g *geometry) capacity(blocks uint64) uint64 {
 	return uint64(float64(blocks) * float64(g.slots()) * g.load(blocks))
 }
 
-// forCapacity returns the geometry of the first layer for a capacity: with the shortest block, if one block that is not
-// whole is enough. A short block has one n-th of the buckets of a whole one, so few items take few bytes.
-func (g *geometry) forCapacity(capacity uint64) geometry {
-	for s, parts := *g, g.whole/leastBuckets; parts > 1; parts-- {
-		if g.whole%parts != 0 {
-			continue
+// extent is what a layer is made of: so many blocks of a geometry.
+type extent struct {
+	geometry
+	blocks uint64
+}
+
+// allLines returns the lines of all blocks.
+func (e *extent) allLines() uint64 { return e.blocks * uint64(e.lines()) }
+
+// room returns how many items the layer is made for.
+func (e *extent) room() uint64 { return min(e.capacity(e.blocks), probe.MaxCapacity) }
+
+// first returns the first layer for a capacity: as few blocks as can be, all of the fewest lines, see cut, unless whole blocks
+// take hardly more. If one block is enough, it may be a short one, see short. The error wraps ErrConfig.
+func (g *geometry) first(capacity uint64) (extent, error) {
+	blocks, err := g.blocksFor(capacity)
+	if err != nil {
+		return extent{}, err
+	}
+	e := extent{*g, blocks}
+	lines := leastCut + sort.Search(mostCut+1-leastCut, func(more int) bool {
+		c, ok := g.cut(leastCut + more)
+		return ok && c.capacity(blocks) >= capacity
+	})
+	if lines <= mostCut {
+		e.geometry, _ = g.cut(lines)
+	}
+	if blocks > 1 {
+		return e, nil
+	}
+	for s := range g.shorter {
+		if s.capacity(1) < capacity {
+			break
 		}
-		if s.buckets = g.whole / parts; s.capacity(1) >= capacity {
-			s, _ = g.short(s.lines())
-			return s
+		if s.lines() <= e.lines() {
+			e.geometry = s
 		}
 	}
-	return *g
+	return e, nil
+}
+
+// cut returns the geometry of blocks of so many lines, fewer than those of a whole block. All layers of a filter have such
+// blocks, so that they may have any number of buckets. If these are too few, ok is false. Of such blocks only the lines are
+// stored, so this must not change.
+func (g *geometry) cut(lines int) (c geometry, ok bool) {
+	n := uint32(g.family.Slots(lines)) / g.bucketSize
+	if lines >= block.MaxLines || n < leastBuckets {
+		return geometry{}, false
+	}
+	c = *g
+	c.longest = lines
+	c.setWhole(n)
+	return c, true
 }
 
 // short returns the geometry of the largest short block that fits into so many lines, and not into fewer. If there is none, ok
 // is false. Of a short block only the lines are stored, so this must not change.
 func (g *geometry) short(lines int) (s geometry, ok bool) {
-	s = *g
-	for parts := uint32(2); g.whole/parts >= leastBuckets; parts++ {
-		if g.whole%parts != 0 {
-			continue
-		}
-		s.buckets = g.whole / parts
+	for s := range g.shorter {
 		if n := s.lines(); n <= lines {
 			return s, n == lines
 		}
@@ -108,10 +149,27 @@ func (g *geometry) short(lines int) (s geometry, ok bool) {
 	return geometry{}, false
 }
 
+// shorter yields the geometries of short blocks, the largest first. A short block has one n-th of the buckets of a whole one.
+// Of those with equally many lines it is the largest.
+func (g *geometry) shorter(yield func(geometry) bool) {
+	s, lines := *g, block.MaxLines
+	for parts := uint32(2); g.whole/parts >= leastBuckets; parts++ {
+		if g.whole%parts != 0 {
+			continue
+		}
+		s.buckets = g.whole / parts
+		if n := s.lines(); n < lines {
+			if lines = n; !yield(s) {
+				return
+			}
+		}
+	}
+}
+
 // lines returns the lines that a block takes.
 func (g *geometry) lines() int {
 	if g.buckets == g.whole {
-		return block.MaxLines
+		return g.longest
 	}
 	return int(g.buckets*g.bucketBits+block.LineBits-1) / block.LineBits
 }
@@ -125,8 +183,8 @@ func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 	blocks := uint64(1)
 	for blocks <= maxBlocks && g.capacity(blocks) < capacity {
 		// More blocks have a slightly lower load, so this takes a few rounds.
-		need := math.Ceil(float64(capacity) / (float64(g.slots()) * g.load(blocks)))
-		blocks = max(blocks+1, uint64(need))
+		need := math.Ceil(float64(capacity) / (float64(g.slots()) * g.load(blocks))) // infinite if the load is 0
+		blocks = max(blocks+1, uint64(min(need, maxBlocks+1)))
 	}
 	if blocks > maxBlocks {
 		return 0, fmt.Errorf("%w: capacity is %d, want at most %d for %v and bucket size %d",
@@ -135,19 +193,18 @@ func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 	return blocks, nil
 }
 
-// nextBlocks returns the number of blocks of the layer after one of this geometry: a whole multiple, which deleting needs
-// (blockOf). After a short block it is the fewest whole ones that have at least expansion times its buckets. The error wraps
+// next returns the layer after one: expansion times as many blocks, a whole multiple, which deleting needs (blockOf). After a
+// short block it is the fewest whole ones that have at least expansion times its buckets. The error wraps
 // scalableext.ErrCannotGrow.
-func (g *geometry) nextBlocks(blocks uint64, expansion uint32) (uint64, error) {
-	if g.buckets < g.whole && expansion > 0 {
-		parts := uint64(g.whole / g.buckets)
-		return (uint64(expansion) + parts - 1) / parts, nil
+func (e extent) next(expansion uint32) (extent, error) {
+	if expansion == 0 || e.blocks > maxBlocks/uint64(expansion) {
+		return extent{}, fmt.Errorf("%w: newest layer has %d blocks, expansion is %d, a layer has at most %d blocks",
+			scalableext.ErrCannotGrow, e.blocks, expansion, uint64(maxBlocks))
 	}
-	if expansion == 0 || blocks > maxBlocks/uint64(expansion) {
-		return 0, fmt.Errorf("%w: newest layer has %d blocks, expansion is %d, a layer has at most %d blocks",
-			scalableext.ErrCannotGrow, blocks, expansion, uint64(maxBlocks))
-	}
-	return blocks * uint64(expansion), nil
+	parts := uint64(e.whole / e.buckets)
+	e.buckets = e.whole
+	e.blocks *= (uint64(expansion) + parts - 1) / parts
+	return e, nil
 }
 
 // loadOf returns the load of a layer with so many entries.

@@ -33,9 +33,14 @@ var small = map[string]func(t testing.TB, db *sievekv.DB){
 		fill(t, db.Cuckoo("k"), 20)
 		fill(t, db.Cuckoo("k"), 10)
 	},
-	"cuckoo-whole": func(t testing.TB, db *sievekv.DB) { // of more than a short block
+	"cuckoo-cut": func(t testing.TB, db *sievekv.DB) {
 		must(t, db.Cuckoo("k").Reserve(sievekv.CuckooConfig{Capacity: 3000}))
 		fill(t, db.Cuckoo("k"), 20)
+	},
+	"cuckoo-whole": func(t testing.TB, db *sievekv.DB) { // no filter of this capacity is made with whole blocks any more
+		file, err := os.ReadFile(filepath.Join("testdata", "cuckoo-whole.svkf"))
+		must(t, err)
+		must(t, db.Import(t.Context(), "k", bytes.NewReader(file)))
 	},
 	"counting": func(t testing.TB, db *sievekv.DB) {
 		must(t, db.Counting("k").Reserve(sievekv.CountingConfig{Capacity: 20, ErrorRate: 0.01}))

@@ -26,20 +26,22 @@ type multiset struct {
 }
 
 // An item that is hot, and only such a one, is added more often than a layer takes. In a
-// block of 256 or 512 buckets, with the seed that the stores have, it has two buckets, as
-// have all of the items drawn otherwise, and shares them with few of those.
+// block of 256, 428 or 512 buckets, with the seed that the stores have, it has two buckets,
+// as have all of the items drawn otherwise, and shares them with few of those.
 var hotItems = []string{"hot51", "hot59"}
 
 const (
 	cuckooBucketSize = 4
 	cuckooMostCopies = 2 * cuckooBucketSize // in a layer
 
-	// The capacity of a filter that begins with a short block, of half a whole one. It takes
-	// 901 items, one that begins with a whole block 1,802.
+	// The capacity of a filter that begins with a short block, of half a whole one; of one
+	// whose blocks are cut; and of one whose blocks are whole. They take 901, 1,503 and 1,802
+	// items before they grow.
 	cuckooShort = 600
-	cuckooWhole = 1500
+	cuckooCut   = 1500
+	cuckooWhole = 1800
 
-	cuckooBulk = 2000 // is more than both
+	cuckooBulk = 2000 // is more than all of them
 )
 
 func (s *multiset) typeName() string { return "MBbloomCF" }
@@ -70,7 +72,7 @@ func bulkItems() []string {
 }
 
 func drawCuckooReserve(t *rapid.T, key, expansion string) []string {
-	words := []string{"CF.RESERVE", key, drawOne(t, strconv.Itoa(cuckooShort), strconv.Itoa(cuckooWhole)), "ERROR", "1e-07", "BUCKETSIZE", "4", "EXPANSION", expansion}
+	words := []string{"CF.RESERVE", key, drawOne(t, strconv.Itoa(cuckooShort), strconv.Itoa(cuckooCut), strconv.Itoa(cuckooWhole)), "ERROR", "1e-07", "BUCKETSIZE", "4", "EXPANSION", expansion}
 	if chance(t, 2) {
 		words = append(words, "MAXITERATIONS", drawOne(t, "20", "1", "500"))
 	}
@@ -295,9 +297,13 @@ func (m *model) deleteCuckoo(key, item string) want {
 
 // info wants what CF.INFO answers, but for what depends on whether a store has compacted the filter by itself.
 func (s *multiset) info() want {
-	buckets, next := int64(512), s.expansion // of the oldest layer, and blocks of the one after it
-	if s.capacity == cuckooShort {
+	// The buckets of the oldest layer and of a block of those after it, and the blocks of the next.
+	buckets, longest, next := int64(512), int64(512), s.expansion
+	switch s.capacity {
+	case cuckooShort:
 		buckets, next = 256, (s.expansion+1)/2
+	case cuckooCut:
+		buckets, longest = 428, 428
 	}
 	fields := map[string]int64{
 		"Number of buckets": buckets, "Number of items inserted": s.items, "Bucket size": cuckooBucketSize,
@@ -333,7 +339,7 @@ func (s *multiset) info() want {
 		}
 		want, blocks := 40+16*filters+buckets*cuckooBucketSize*4, next
 		for range filters - 1 {
-			want += blocks * 8192
+			want += blocks * longest * cuckooBucketSize * 4
 			blocks *= s.expansion
 		}
 		if size != want || filters < 1 {

@@ -123,6 +123,8 @@ var dumpCases = []struct {
 	{"cuckoo of 12 bits", "CF", []string{"20000", "ERROR", "0.001"}, 18_000},
 	{"cuckoo of 16 bits", "CF", []string{"20000", "ERROR", "0.0005", "BUCKETSIZE", "2"}, 9000},
 	{"cuckoo of 32 bits", "CF", []string{"1000", "ERROR", "0.000001"}, 900},
+	{"cuckoo of blocks that are cut", "CF", []string{"2500", "ERROR", "0.00001"}, 9000},
+	{"cuckoo of a block that is cut", "CF", []string{"4000", "ERROR", "0.001", "EXPANSION", "0"}, 3900},
 	{"cuckoo of many layers", "CF", []string{"500", "EXPANSION", "2"}, 8000},
 	{"cuckoo without items", "CF", []string{"1000"}, 0},
 }
@@ -472,11 +474,16 @@ func TestNativeDump_golden(t *testing.T) {
 			"8953564b440d0a1a014d0100094d42626c6f6f6d43460263660101000c010000012b0602041400e60c010001bc3fa31983c687bb3fe3f1749ec7" +
 				"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3fe80702010113823fd4",
 			"2756 bytes, 5cb9d4087804b282",
-		}, { // of a whole block
+		}, { // of a block that is cut
 			"CF", "CF.RESERVE f 2000 MAXITERATIONS 20",
+			"8953564b440d0a1a014d0100094d42626c6f6f6d43460263660101000c010000014006030414009713010001bc3fa31983c687bb3fe3f1749ec7" +
+				"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3fd00f02010105d7b28e",
+			"4100 bytes, df23943f3d863ef4",
+		}, { // of a whole block
+			"CF", "CF.RESERVE f 4900 MAXITERATIONS 20",
 			"8953564b440d0a1a014d0100094d42626c6f6f6d43460263660101000c01000001800601041400b226010001bc3fa31983c687bb3fe3f1749ec7" +
-				"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3fd00f020101e1ac7ee7",
-			"8196 bytes, 7945fe08aee71646",
+				"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3fa426020101ae71c458",
+			"8196 bytes, 74b31f618e954065",
 		},
 	} {
 		d.mustDo(strings.Fields(tt.reserve)...)
@@ -496,9 +503,12 @@ func TestNativeDump_golden(t *testing.T) {
 		d.mustDo("DEL", "f", "loaded")
 	}
 
-	// Headers of filters for so few items were of whole blocks, and are taken.
-	old, err := hex.DecodeString("8953564b440d0a1a014d0100094d42626c6f6f6d43460263660101000c01000001800601041400b226010001bc3fa31983c687bb3fe3f1749ec7" +
-		"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3fe8070201011210d740")
-	must(t, err)
-	d.mustDo("CF.LOADCHUNK", "f", "1", string(old))
+	// Headers of filters for so few items, of 1000 and of 2000, were of whole blocks, and are taken.
+	for _, end := range []string{"e8070201011210d740", "d00f020101e1ac7ee7"} {
+		old, err := hex.DecodeString("8953564b440d0a1a014d0100094d42626c6f6f6d43460263660101000c01000001800601041400b226010001bc3fa31983c687bb3fe3f1749ec7" +
+			"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3f" + end)
+		must(t, err)
+		d.mustDo("CF.LOADCHUNK", "f", "1", string(old))
+		d.mustDo("DEL", "f")
+	}
 }

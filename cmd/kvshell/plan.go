@@ -159,7 +159,7 @@ ten times the items. It needs no store.
 
 A block is what one lookup reads; a line is 512 bits of it. With --type counting, a counting Bloom filter, a line is 128
 counters of 4 bits. With --type cuckoo, a cuckoo filter, --error 0 plans one that is made without an error rate. A cuckoo
-filter has whole blocks only, so that it may have room for more than ITEMS.
+filter has blocks of equal size, so that it may have room for a few more than ITEMS.
 
 With --bf-layout compatible it plans a Bloom filter that is RedisBloom's. A lookup reads each of its bits from a block of
 its own, and it grows by layers of half of the rate each.

@@ -1372,8 +1372,8 @@ var guards = []mutation{
 	}},
 	{name: "layers that do not nest are opened", pkg: "./cuckooext", tests: "^TestFilter_nested$", edits: []edit{
 		{"cuckooext/filter.go",
-			" || newer.blocks%l.blocks != 0 {",
-			" {"},
+			"return l.blocks%older.blocks == 0 && ",
+			"return "},
 	}},
 	{name: "a lookup in counters does not look for commits", pkg: "./countingext", tests: "^TestFilter_movedByOneCommit$", edits: []edit{
 		{"countingext/filter.go",

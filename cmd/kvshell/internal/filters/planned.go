@@ -11,7 +11,6 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
@@ -39,9 +38,9 @@ func PlannedCounting(c countingext.Config, maxBytes uint64) (countingext.Info, e
 // PlannedCuckoo is PlannedBloom for a cuckoo filter.
 func PlannedCuckoo(c cuckooext.Config, maxBytes uint64) (cuckooext.Info, error) {
 	info, err := c.Planned(c.Capacity)
-	var bytes uint64 // of whole blocks, which slots of 12 bits do not fill
+	var bytes uint64 // of blocks, which slots of 12 bits do not fill
 	for _, l := range info.Layers {
-		bytes += l.Blocks * block.MaxLines * block.LineBits / 8
+		bytes += l.Blocks * l.BlockBytes
 	}
 	return info, planError(sizeFlags(c.Capacity, c.ErrorRate), bytes, maxBytes, err)
 }

@@ -180,10 +180,11 @@ type cuckooStats struct {
 }
 
 type cuckooLayerStats struct {
-	Blocks   uint64  `json:"blocks"`
-	Capacity uint64  `json:"capacity"`
-	Items    uint64  `json:"items"`
-	Load     float64 `json:"load"`
+	Blocks     uint64  `json:"blocks"`
+	BlockBytes uint64  `json:"block_bytes"`
+	Capacity   uint64  `json:"capacity"`
+	Items      uint64  `json:"items"`
+	Load       float64 `json:"load"`
 }
 
 // countingStats is filterStats for a counting Bloom filter.

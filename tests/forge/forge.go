@@ -123,6 +123,16 @@ func (f *Forger) Bytes(b []byte) []byte {
 	return b
 }
 
+// Words returns a function that changes about one number in so many, or what may be the bits of a rate.
+func (f *Forger) Words(one int) func(uint64) uint64 {
+	return func(v uint64) uint64 {
+		if f.r.IntN(one) == 0 {
+			return f.word(v)
+		}
+		return v
+	}
+}
+
 // word returns another number, or the bits of a rate.
 func (f *Forger) word(v uint64) uint64 {
 	if f.r.IntN(2) == 0 {

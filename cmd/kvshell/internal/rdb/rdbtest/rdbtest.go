@@ -13,14 +13,15 @@ import (
 type File struct {
 	version int
 	bytes   []byte
+	change  func(uint64) uint64 // see Forge
 }
 
 // New begins a file of a version: from 80 on it is of Valkey.
 func New(version int) *File {
 	if version >= 80 {
-		return &File{version, fmt.Appendf(nil, "VALKEY%03d", version)}
+		return &File{version: version, bytes: fmt.Appendf(nil, "VALKEY%03d", version)}
 	}
-	return &File{version, fmt.Appendf(nil, "REDIS%04d", version)}
+	return &File{version: version, bytes: fmt.Appendf(nil, "REDIS%04d", version)}
 }
 
 // Raw appends bytes.
@@ -105,12 +106,26 @@ func (f *File) Module(name string, version uint64) *File {
 
 func (f *File) unsigned(numbers ...uint64) *File {
 	for _, n := range numbers {
-		f.Length(2).Length(n)
+		f.Length(2).Length(f.forged(n))
 	}
 	return f
 }
 
+// Forge has every number of the filters that follow changed, and the bits of every rate.
+func (f *File) Forge(change func(uint64) uint64) *File {
+	f.change = change
+	return f
+}
+
+func (f *File) forged(n uint64) uint64 {
+	if f.change == nil {
+		return n
+	}
+	return f.change(n)
+}
+
 func (f *File) double(bits uint64) *File {
+	bits = f.forged(bits)
 	return f.Length(4).Raw(binary.LittleEndian.AppendUint64(nil, bits)...)
 }
 

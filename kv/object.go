@@ -57,6 +57,9 @@ func newObject(db *DB, key string, h *format.Header, layers []*Layer) (*Object, 
 		}
 		o.body = body
 	}
+	for _, l := range layers {
+		l.makeTable()
+	}
 	return o, nil
 }
 

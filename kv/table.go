@@ -71,14 +71,18 @@ func newLayer(h *format.Header, spec LayerSpec) *Layer {
 	if h.Family != block.FamilyBits {
 		l.versions = make([]atomic.Uint32, lastchange.Places(spec.Blocks, maxVersions))
 	}
-	if spec.Blocks > 1 && spec.Layout != LayoutLog {
-		l.dir = make([]atomic.Pointer[chunk], (spec.Blocks+chunkSlots-1)>>chunkBits)
-	}
 	return l
 }
 
+// makeTable makes the table of chunks, once the type has accepted the layer: what is stored may claim any number of blocks.
+func (l *Layer) makeTable() {
+	if l.dir == nil && l.spec.Blocks > 1 && l.spec.Layout != LayoutLog {
+		l.dir = make([]atomic.Pointer[chunk], (l.spec.Blocks+chunkSlots-1)>>chunkBits)
+	}
+}
+
 // keepsOne reports whether the layer keeps its only block in one.
-func (l *Layer) keepsOne() bool { return l.dir == nil && l.spec.Layout != LayoutLog }
+func (l *Layer) keepsOne() bool { return l.spec.Blocks == 1 && l.spec.Layout != LayoutLog }
 
 // Spec returns the stored description of the layer. Its Params must not be changed.
 func (l *Layer) Spec() LayerSpec { return l.spec }

@@ -3,6 +3,7 @@ package forge
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/format"
@@ -14,7 +15,7 @@ import (
 func (f *Forger) Stored(s *Store) {
 	s.t.Helper()
 	s.Close()
-	store, err := storage.Open("store", storage.Options{FS: s.fs, TableCacheSize: 1 << 20, MemTableSize: 1 << 20, Seed: 1, Logger: s.logger()})
+	store, err := storage.Open("store", storage.Options{FS: s.fs, TableCacheSize: 1 << 20, MemTableSize: 1 << 20, Seed: 1, Logger: slog.Default()})
 	if err != nil {
 		s.t.Fatal(err)
 	}

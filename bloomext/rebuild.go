@@ -36,7 +36,9 @@ func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
 	if length := w.Counter(f.chain.Log, scalableext.LogLengthCounter); !p.Log.Long(length, s.items(f.covered())) {
 		return nil
 	}
-	if o.Lossy() { // the log may lack items
+	// The log of a lossy filter may lack items. At a rate that no filter is made with, hardly an item would be counted, and the filter made anew
+	// all the time.
+	if o.Lossy() || p.ErrorRate > scalableext.MaxRate {
 		return s.endLog()
 	}
 	hashes, err := appendWholeLog(w, f, nil)

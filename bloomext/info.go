@@ -194,7 +194,8 @@ func plannedLayer(l scalableext.PlannedLayer) LayerInfo {
 // meanwhile a small layer more takes adds, and another as large as this one is filled. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
 //
 // A Config with a window is planned as one that is full: items is the number in one window, and the slices that are there
-// at the same time have an equal share each.
+// at the same time have an equal share each, and have had it for a window. When a window begins to get more than its capacity,
+// its slices first grow by layers, and take more bytes than planned until these have expired.
 func (c Config) Planned(items uint64) (Info, error) {
 	if windowed, err := c.windowed(); windowed || err != nil {
 		return c.plannedWindow(items, err)

@@ -552,3 +552,41 @@ func TestWindow_config(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A window with more items than its capacity is as planned, once all of its slices began behind one that had its share of them.
+func TestPlanned_overfullWindow(t *testing.T) {
+	for _, share := range []int{100, 113, 300, 1000} { // of a slice; made for 100
+		s := openTimed(t, kv.Options{Durability: kv.NoSync, Seed: 1})
+		c := bloomext.Config{Capacity: 800, ErrorRate: 1e-7, Window: 8 * time.Second, Slices: 8}
+		f := s.reserve(c)
+		for turn := range 20 {
+			items := make([][]byte, share)
+			for i := range items {
+				items[i] = fmt.Appendf(nil, "%d of turn %d", i, turn)
+			}
+			if n, err := f.AddMany(items, nil); n != share || err != nil {
+				t.Fatalf("AddMany = %d, %v, want %d", n, err, share)
+			}
+			if turn < 19 {
+				s.pass(time.Second)
+			}
+		}
+		planned, err := c.Planned(uint64(8 * share))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if planned.Bytes != info.Bytes || len(planned.Slices) != len(info.Slices) || len(planned.Layers) != len(info.Layers) || planned.Items != info.Items {
+			t.Fatalf("%d items in a slice: planned %d items in %d bytes, %d slices, %d layers, made %d in %d, %d, %d", share, planned.Items, planned.Bytes, len(planned.Slices),
+				len(planned.Layers), info.Items, info.Bytes, len(info.Slices), len(info.Layers))
+		}
+		for i, p := range planned.Layers {
+			if l := info.Layers[i]; p.Capacity != l.Capacity || p.Bits != l.Bits || p.Hashes != l.Hashes || p.Items != l.Items || p.ErrorRate != l.ErrorRate {
+				t.Errorf("%d items in a slice: planned is a layer %+v, made %+v", share, p, l)
+			}
+		}
+	}
+}

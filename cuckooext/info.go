@@ -130,6 +130,10 @@ func (i Info) Load() float64 {
 // Planned returns what Info would say of a filter made with the Config that holds so many items, if each layer is
 // filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and ignores
 // Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
+//
+// How many items a layer with the compatible layout takes depends on the items. Planned fills it as far as one of 2^20 slots is
+// filled when an item first finds no room. Smaller ones take more, and older ones go on to take some, so that a filter that has
+// grown has fewer layers than planned.
 func (c Config) Planned(items uint64) (Info, error) {
 	p, err := c.plan(hash.Function{})
 	if err != nil {

@@ -21,6 +21,9 @@ const (
 	layoutSetting     = "cf-layout"
 )
 
+// DefaultMaxLayers is the default of the setting cf-max-expansions: the most layers of a filter.
+const DefaultMaxLayers = unratedLayers
+
 // maxInitialCapacity is the highest cf-initial-size.
 const maxInitialCapacity = 1 << 30
 

@@ -160,7 +160,8 @@ func (k *Cells) WindowSpec(db *kv.DB, a Asked, s kv.Spec) (kv.Spec, error) {
 }
 
 // PlannedWindow returns the plan of one slice of a windowed filter of which a window holds so many items, and the number of
-// slices that are there at once.
+// slices that are there at once. Each slice began behind one that had its share of the items, so that it was made for them,
+// see Params.Slice: a window that begins to get more items than its capacity has slices that grow by layers, until these expire.
 func (k *Cells) PlannedWindow(a Asked, items uint64) (Params, *Plan, int, error) {
 	v, err := a.CheckWindow()
 	if err != nil {
@@ -170,13 +171,18 @@ func (k *Cells) PlannedWindow(a Asked, items uint64) (Params, *Plan, int, error)
 	if err != nil {
 		return Params{}, nil, 0, err
 	}
-	slice := p.Slice(1, 0)
-	each := Asked{Capacity: first.Capacity, ErrorRate: slice.ErrorRate, Expansion: slice.Expansion, NonScaling: slice.Expansion == 0}
 	share := (items + uint64(v.Slices) - 1) / uint64(v.Slices)
 	if v.Last != 0 {
 		share = min(share, first.Capacity)
 	}
-	plan, err := k.Planned(each, 0, 0, share)
+	planSlice := func(held uint64) (*Plan, error) {
+		s := p.Slice(1, held)
+		return k.Planned(Asked{Capacity: s.Capacity, ErrorRate: s.ErrorRate, Expansion: s.Expansion, NonScaling: s.Expansion == 0}, 0, 0, share)
+	}
+	plan, err := planSlice(share)
+	if err != nil { // a slice that cannot be so large begins as the first one did
+		plan, err = planSlice(0)
+	}
 	return p, plan, v.Slices + 1, err
 }
 

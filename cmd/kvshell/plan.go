@@ -84,17 +84,18 @@ func (f *planFlags) check(flags *pflag.FlagSet, layouts filters.Layouts) error {
 	if f.config.GrowthLog = int64(f.log); f.log == 0 || f.expansionGiven && !flags.Changed("growth-log") {
 		f.config.GrowthLog = -1
 	}
-	if !f.table && !((flags.Changed("capacity") || flags.Changed("last")) && flags.Changed("error")) {
+	unrated := f.kind == filters.Cuckoo && layouts.Cuckoo == scalableext.LayoutCompatible // its rate follows from the layout
+	if !f.table && !((flags.Changed("capacity") || flags.Changed("last")) && (flags.Changed("error") || unrated)) {
 		return exit.Usagef("plan needs both --capacity N and --error P, or --table")
 	}
 	if err := filters.CheckKind(f.kind); err != nil {
 		return err
 	}
-	if err := layouts.Check(f.kind); err != nil {
-		return err
-	}
-	if f.kind == filters.Bloom {
+	switch f.kind {
+	case filters.Bloom:
 		f.config.Layout = layouts.Bloom
+	case filters.Cuckoo:
+		f.config.Layout = layouts.Cuckoo
 	}
 	switch {
 	case f.expansionGiven && f.config.Expansion == 0:
@@ -164,7 +165,11 @@ filter has blocks of equal size, so that it may have room for a few more than IT
 With --bf-layout compatible it plans a Bloom filter that is RedisBloom's. A lookup reads each of its bits from a block of
 its own, and it grows by layers of half of the rate each.
 
-With --window or --last it plans a Bloom filter that forgets, with all of its slices.
+With --type cuckoo --cf-layout compatible, and no --error, it plans a cuckoo filter that is RedisBloom's, as it is made: when
+it grows depends on the items.
+
+With --window or --last it plans a Bloom filter that forgets, with all of its slices; with --window also for ten times the
+items in one TIME, once all of its slices began when it had so many.
 
 With --table it prints the sizes for many capacities and rates, beside those of RedisBloom (by its formula, without its
 bookkeeping) and of TairBloom (as published).

@@ -48,7 +48,7 @@ type Layouts struct{ Bloom, Cuckoo scalableext.Layout }
 // Check returns a usage error for the layout of cuckoo filters without an error rate, if that is the type.
 func (l Layouts) Check(kind string) error {
 	if kind == Cuckoo && l.Cuckoo != scalableext.LayoutNative {
-		return exit.Usagef("--%s %v --type %s: must be native, the layout of the cuckoo filters of load, dedup and plan", CuckooLayoutFlag, l.Cuckoo, kind)
+		return exit.Usagef("--%s %v --type %s: must be native, the layout of the cuckoo filters of load and dedup", CuckooLayoutFlag, l.Cuckoo, kind)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // PlannedBloom describes the filter of a Config when it holds as many items as it has room for, without a store. A
@@ -35,9 +36,13 @@ func PlannedCounting(c countingext.Config, maxBytes uint64) (countingext.Info, e
 	return info, planError(sizeFlags(c.Capacity, c.ErrorRate), info.Bytes, maxBytes, err)
 }
 
-// PlannedCuckoo is PlannedBloom for a cuckoo filter.
+// PlannedCuckoo is PlannedBloom for a cuckoo filter. One with the compatible layout is described as it is made.
 func PlannedCuckoo(c cuckooext.Config, maxBytes uint64) (cuckooext.Info, error) {
-	info, err := c.Planned(c.Capacity)
+	items := c.Capacity
+	if c.Layout == scalableext.LayoutCompatible { // how many its first layer takes depends on the items
+		items = 1
+	}
+	info, err := c.Planned(items)
 	var bytes uint64 // of blocks, which slots of 12 bits do not fill
 	for _, l := range info.Layers {
 		bytes += l.Blocks * l.BlockBytes

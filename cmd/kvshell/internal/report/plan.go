@@ -29,7 +29,7 @@ func Plan(kind string, c bloomext.Config, maxBytes uint64) (Result, error) {
 	switch kind {
 	case filters.Cuckoo:
 		return planCuckoo(cuckooext.Config{
-			Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling,
+			Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling, Layout: c.Layout,
 		}, maxBytes)
 	case filters.Counting:
 		return planCounting(countingext.Config{
@@ -286,12 +286,15 @@ func (p *filterPlan) Text() string {
 	}
 	line("layers", "%s", layers)
 	g := p.Grown
-	log := ""
+	log, about := "", ""
+	if p.GrowthLog != 0 { // its layers are made for as many items as are estimated when they are filled
+		about = "about "
+	}
 	if g.LogBytes != 0 {
 		log = fmt.Sprintf(", and a log of %d bytes on disk", g.LogBytes)
 	}
-	fmt.Fprintf(&b, "\ngrown to %d items: %d bytes, %.2f bits per item, rate %.3g%s\n",
-		g.Items, g.Bytes, g.BitsPerItem, g.ExpectedRate, log)
+	fmt.Fprintf(&b, "\ngrown to %d items: %s%d bytes, %.2f bits per item, rate %.3g%s\n",
+		g.Items, about, g.Bytes, g.BitsPerItem, g.ExpectedRate, log)
 	rows := [][]string{
 		{"layer", "capacity", "bytes", "bits per item", "hashes", "lines per item", "blocks", "rate at capacity"},
 	}

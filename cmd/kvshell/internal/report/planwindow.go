@@ -23,7 +23,18 @@ type windowPlan struct {
 	Slices       int       `json:"slices"`        // at the same time, one more than the window is divided into
 	Slice        layerPlan `json:"slice"`
 
+	Grown *windowGrown `json:"grown,omitempty"` // not with Last, which does not grow
+
 	config bloomext.Config
+}
+
+// windowGrown is a filter with more items in a window than its capacity, all of whose slices began when it had so many.
+type windowGrown struct {
+	Items        uint64    `json:"items"` // in one window
+	Bytes        uint64    `json:"bytes"`
+	BitsPerItem  float64   `json:"bits_per_item"`
+	ExpectedRate float64   `json:"expected_rate"`
+	Slice        layerPlan `json:"slice"`
 }
 
 // planWindow is planBloom for a filter that forgets.
@@ -32,23 +43,45 @@ func planWindow(c bloomext.Config, maxBytes uint64) (*windowPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := info.Layers[0]
-	slice, err := planLayer(probe.Size, plannedLayer{capacity: first.Capacity, rate: first.ErrorRate})
-	return &windowPlan{
+	slice, err := planSlice(info)
+	if err != nil {
+		return nil, err
+	}
+	p := &windowPlan{
 		Type: filters.Bloom, Window: info.Window.Seconds(), Last: info.Last, Capacity: info.Asked, ErrorRate: info.ErrorRate,
 		ExpectedRate: info.ExpectedRate, Bytes: info.Bytes, BitsPerItem: 8 * float64(info.Bytes) / float64(info.Asked),
 		Slices: len(info.Slices), Slice: slice, config: c,
-	}, err
+	}
+	if c.Last != 0 {
+		return p, nil
+	}
+	items := grownBy * c.Capacity
+	switch info, err = c.Planned(items); {
+	case growsNoFurther(info.Bytes, maxBytes, err):
+		return p, nil
+	case err != nil:
+		return nil, err
+	}
+	slice, err = planSlice(info)
+	p.Grown = &windowGrown{
+		Items: items, Bytes: info.Bytes, BitsPerItem: 8 * float64(info.Bytes) / float64(items), ExpectedRate: info.ExpectedRate, Slice: slice,
+	}
+	return p, err
+}
+
+// planSlice returns the plan of the first layer of a slice.
+func planSlice(info bloomext.Info) (layerPlan, error) {
+	return planLayer(probe.Size, plannedLayer{capacity: info.Layers[0].Capacity, rate: info.Layers[0].ErrorRate})
 }
 
 func (p *windowPlan) Text() string {
 	turn := p.config.Window / time.Duration(p.Slices-1)
 	forgets := fmt.Sprintf("items that were not added for %v, at most %v late", p.config.Window, turn.Round(time.Millisecond))
-	turns := fmt.Sprintf("; one that gets more grows by layers, each for %d times the items of the one before", max(2, p.config.Expansion))
+	turns := fmt.Sprintf("; one that gets more grows by layers, each for %d times the items of the one before, and the next slice is made for as many", max(2, p.config.Expansion))
 	if p.Last != 0 {
 		forgets, turns = fmt.Sprintf("all but the last %d items, and at most %d more", p.Last, p.Last/uint64(p.Slices-1)), ""
 	}
-	return facts([][2]string{
+	text := facts([][2]string{
 		{"type", p.Type},
 		{"forgets", forgets},
 		{"capacity", fmt.Sprintf("%d items in one window", p.Capacity)},
@@ -58,4 +91,9 @@ func (p *windowPlan) Text() string {
 		{"slices", fmt.Sprintf("%d at the same time, all of which a lookup of an absent item asks", p.Slices)},
 		{"a slice", fmt.Sprintf("for %d items, %d bytes, %d hashes%s", p.Slice.Capacity, p.Slice.Bytes, p.Slice.Hashes, turns)},
 	})
+	if g := p.Grown; g != nil {
+		text += fmt.Sprintf("\nwith %d items in a window, for as long: %d bytes, %.2f bits per item of one window, rate %.3g; a slice for %d items, %d bytes, %d hashes\n",
+			g.Items, g.Bytes, g.BitsPerItem, g.ExpectedRate, g.Slice.Capacity, g.Slice.Bytes, g.Slice.Hashes)
+	}
+	return text
 }

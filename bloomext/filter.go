@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
@@ -27,7 +28,7 @@ var (
 	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
 )
 
-// filter is the Go value of an open object of the type. It never changes.
+// filter is the Go value of an open object of the type. It never changes, but for what it remembers in sure and left.
 type filter struct {
 	object *kv.Object
 	hash   hash.Function
@@ -44,6 +45,9 @@ type filter struct {
 	window   scalableext.Window
 
 	sure sure // with a log
+
+	// left says that fill has left it to prepare once to fill the layer: prepare had looked before the filter began to grow.
+	left atomic.Bool
 }
 
 // layer is one filter of fixed size.

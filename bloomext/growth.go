@@ -507,6 +507,8 @@ func fill(w *kv.Writer, o *kv.Object, f *filter, budget int) (more bool, err err
 		return false, s.endLog()
 	case done > length:
 		return false, fmt.Errorf("%w: key %q: %d hashes of a log of %d", kv.ErrCorrupt, o.Key(), done, length)
+	case done == 0 && w.Counter(to.table, onesCounter) == 0 && filledAhead(to, length) > 0 && f.left.CompareAndSwap(false, true):
+		return true, nil
 	case done < length && room == 0:
 		err := s.beginFilling(max(to.capacity, s.items(f.covered())), []*kv.Layer{to.table})
 		if errors.Is(err, kv.ErrTooLarge) {

@@ -91,7 +91,7 @@ func TestGrowth_random(t *testing.T) {
 		for g.items < 60_000 {
 			g.commit(t)
 			var err error
-			if info, err = f.Info(); err != nil || len(info.Layers) > 3 || info.ExpectedRate > 0.01 {
+			if info, err = f.Info(); err != nil || len(info.Layers) > 3 || info.ExpectedRate > mostRate(info) {
 				t.Fatalf("seed %d: %d items, %d layers, rate %v: %v", seed, g.items, len(info.Layers), info.ExpectedRate, err)
 			}
 			compacts(t, db, g.r.IntN(1+10*services))

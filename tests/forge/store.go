@@ -31,10 +31,10 @@ type Store struct {
 const MaxFilterBytes = 1 << 20
 
 // The most bytes that one case may allocate in all. What the commands of Use need is a tenth of it. In a store's own files a layer
-// may have 8 TiB, and each time that its filter is opened it gets a table of 128 MiB for that.
+// may have 8 TiB, and each time that its filter is opened or grows it gets a table of 128 MiB for that.
 const (
 	mostAllocated = 256 << 20
-	mostOfStored  = 2 << 30
+	mostOfStored  = 16 << 30
 )
 
 // Open opens a new store in memory. Close has to be called.

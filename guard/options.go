@@ -197,7 +197,7 @@ func (o *Options) checkFilter() (errs []error) {
 	}
 	if len(errs) == 0 {
 		if err := o.planned(o.Capacity, o.ErrorRate); err != nil {
-			errs = append(errs, fmt.Errorf("Capacity and ErrorRate: %w", err))
+			errs = append(errs, fmt.Errorf("%s: %w", "Capacity and ErrorRate", err))
 		}
 	}
 	return errs

@@ -1,10 +1,21 @@
 package guard
 
+import (
+	"context"
+
+	"github.com/sievekv/sievekv"
+)
+
 // SetRebuildBatch sets the number of ids in a commit of Rebuild, and returns a function that sets it back.
 func SetRebuildBatch(n int) (reset func()) {
 	before := rebuildBatch
 	rebuildBatch = n
 	return func() { rebuildBatch = before }
+}
+
+// DropNext is the end of a rebuild of the next filter with this number, which had no room.
+func (g *Guard) DropNext(number uint64) error {
+	return g.dropNext(context.Background(), number, sievekv.ErrFull)
 }
 
 // States returns the number of ids that the guard has in memory.

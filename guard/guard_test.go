@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -623,6 +624,35 @@ func TestClose(t *testing.T) {
 			if !errors.Is(err, guard.ErrClosed) {
 				t.Error(err)
 			}
+		}
+		if p, err := w.g.Progress(); p.Rebuilding || err != nil {
+			t.Errorf("a Rebuild after Close has begun a filter: %+v, %v", p, err)
+		}
+	})
+}
+
+// counted is a cache that counts the looks into it.
+type counted struct {
+	*outside
+	looks atomic.Int64
+}
+
+func (c *counted) Get(ctx context.Context, key string) ([]byte, error) {
+	c.looks.Add(1)
+	return c.outside.Get(ctx, key)
+}
+
+// Close has waited for all work of the guard: no load begins afterwards, so that a Get looks into the cache once.
+func TestClose_noLoad(t *testing.T) {
+	c := &counted{outside: newOutside()}
+	inWorld(t, &guard.Options{Empty: true, ErrorRate: exact, Cache: c, NullTTL: -1}, func(w *world) {
+		w.check(w.g.Put(w.Context(), "a", nil, nil))
+		w.g.Close()
+		c.looks.Store(0)
+		w.want("a", guard.ErrClosed)
+		synctest.Wait()
+		if n := c.looks.Load(); n != 1 {
+			t.Errorf("%d looks into the cache, want 1", n)
 		}
 	})
 }

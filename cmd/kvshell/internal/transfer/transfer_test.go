@@ -1035,3 +1035,56 @@ func TestCopy_oddServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// scanning is a server that answers SCANDUMP, or DUMP, by itself.
+type scanning struct {
+	*fake
+	answers map[string]func(words [][]byte) reply.Reply
+}
+
+func (s *scanning) Do(ctx context.Context, words [][]byte) (reply.Reply, error) {
+	_, word, _ := strings.Cut(string(words[0]), ".")
+	if word == "" {
+		word = string(words[0])
+	}
+	if answer := s.answers[word]; answer != nil {
+		return answer(words), nil
+	}
+	return s.fake.Do(ctx, words)
+}
+
+// A filter whose server answers what no server should is left, and the rest is copied.
+func TestCopy_oddFilter(t *testing.T) {
+	always := func(r reply.Reply) func([][]byte) reply.Reply { return func([][]byte) reply.Reply { return r } }
+	refuses := always(reply.Error("NOPERM no"))
+	dumpOf := func(data []byte) map[string]func([][]byte) reply.Reply {
+		return map[string]func([][]byte) reply.Reply{"SCANDUMP": refuses, "DUMP": always(reply.Bulk(data))}
+	}
+	text := rdbtest.Dump(0, 11, func(f *rdbtest.File) { f.Text("x") })
+	for name, c := range map[string]struct {
+		answers map[string]func([][]byte) reply.Reply
+		want    string
+	}{
+		"one element": {map[string]func([][]byte) reply.Reply{"SCANDUMP": always(reply.Array(reply.Int(1)))}, "is not a number and bytes"},
+		"circles": {map[string]func([][]byte) reply.Reply{"SCANDUMP": func(words [][]byte) reply.Reply {
+			b, err := redisbloom.NewBloom(100, 0.01, 2, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return reply.Array(reply.Int(1), reply.Bulk(b.Scan(0).Data))
+		}}, "goes in circles"},
+		"nothing":      {map[string]func([][]byte) reply.Reply{"SCANDUMP": always(reply.Array(reply.Int(0), reply.Bulk(nil)))}, "BF.SCANDUMP has nothing"},
+		"both refused": {map[string]func([][]byte) reply.Reply{"SCANDUMP": refuses, "DUMP": always(reply.Error("NOPERM neither"))}, "BF.SCANDUMP: NOPERM no"},
+		"no filter":    {dumpOf(text), "DUMP: it is of another version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := &scanning{newFake(), c.answers}, newFake()
+			from.keys["bloom"], from.keys["s"] = &value{bloom: bloomOf(t, 5)}, &value{text: "x"}
+			report, err := Copy(t.Context(), from, to, options())
+			if err != nil || len(report.Failed) != 1 || !strings.Contains(report.Failed[0], c.want) {
+				t.Errorf("%+v, %v, want %q", report, err, c.want)
+			}
+			same(t, to.keys, map[string]*value{"s": {text: "x"}})
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
 
+	"github.com/sievekv/sievekv/backup"
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
@@ -262,4 +263,60 @@ func TestRepair_wake(t *testing.T) {
 			t.Errorf("notes %q", all)
 		}
 	})
+}
+
+// A check finds a key that is stored where no lookup comes, two keys with one object, and a block behind the end of its layer. A
+// backup of such a store is made, unless it is to be checked.
+func TestCheck_places(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	o := damageOptions()
+	db, err := kv.Open(dir, &o)
+	must(t, err)
+	for _, key := range []string{"a", "b"} {
+		must(t, bloomext.New(db, key).Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}))
+		_, err = bloomext.New(db, key).AddString("item")
+		must(t, err)
+	}
+	_, err = db.Set(kv.Always, []byte("s"), []byte("x"), kv.SetOptions{})
+	must(t, errors.Join(err, db.Close()))
+	const blk = 1000
+	var moved, layer uint64
+	forge(t, dir, func(db *pebbledb.DB) {
+		stored, values := map[string][]byte{}, map[string][]byte{}
+		it, err := db.NewIter(&pebbledb.IterOptions{LowerBound: []byte{format.TagHeader}, UpperBound: []byte{format.TagHeader + 1}})
+		must(t, err)
+		for ok := it.First(); ok; ok = it.Next() {
+			_, key, err := format.DecodeHeaderKey(it.Key())
+			must(t, err)
+			stored[string(key)], values[string(key)] = bytes.Clone(it.Key()), bytes.Clone(it.Value())
+		}
+		must(t, it.Close())
+		hash, _, err := format.DecodeHeaderKey(stored["s"])
+		must(t, err)
+		moved = hash ^ 1 // the same group of keys
+		must(t, db.Delete(stored["s"], pebbledb.Sync))
+		must(t, db.Set(format.AppendHeaderKey(nil, moved, []byte("s")), values["s"], pebbledb.Sync))
+		must(t, db.Set(stored["b"], values["a"], pebbledb.Sync))
+		h, err := format.DecodeHeader(values["a"])
+		must(t, err)
+		layer = h.Layers[len(h.Layers)-1].Number // the bits, not the log of hashes
+		must(t, db.Set(format.AppendBlockKey(nil, h.ID, layer, blk), []byte("block"), pebbledb.Sync))
+	})
+	report, err := salvage.Check(t.Context(), dir, damageOptions(), kv.CheckOptions{})
+	must(t, err)
+	text := fmt.Sprint(errors.Join(report.Problems...))
+	for _, want := range []string{
+		fmt.Sprintf(`key "s": stored at hash %x`, moved), "share object", fmt.Sprintf("block %d of layer %d, which has ", blk, layer),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the check does not say %q: %s", want, text)
+		}
+	}
+	db, err = kv.Open(dir, &o)
+	must(t, err)
+	defer func() { must(t, db.Close()) }()
+	must(t, backup.Make(t.Context(), db, dir+"-copy", backup.Options{}))
+	if err := backup.Make(t.Context(), db, dir+"-checked", backup.Options{Check: true}); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("a backup that is checked: %v, want %v", err, kv.ErrCorrupt)
+	}
 }

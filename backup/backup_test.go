@@ -324,6 +324,7 @@ func TestRestore_bad(t *testing.T) {
 	}
 	bad["a link"] = sums(t, entry{tar.Header{Name: "000001.log", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, nil})
 	bad["holes"] = holes(t)
+	bad["no store"] = sums(t, entry{tar.Header{Name: "readme.txt", Typeflag: tar.TypeReg}, []byte("text")})
 	for name, archive := range bad {
 		dir := filepath.Join(t.TempDir(), "copy")
 		if err := backup.Restore(t.Context(), bytes.NewReader(archive), dir); !errors.Is(err, backup.ErrArchive) {

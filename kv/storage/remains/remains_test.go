@@ -442,3 +442,27 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+// Blocks of data are taken in the order of their keys alone: one that is found behind its place is none of the table.
+func TestBlock_order(t *testing.T) {
+	w := newTable(t, false, false)
+	mem := vfs.NewMem()
+	write(t, mem, "table", w.data)
+	c := newChecker(t.Context(), mem)
+	layout, _, err := c.layout("table")
+	must(t, err)
+	blockOf := func(i int) []byte {
+		h := layout.Data[i]
+		return w.data[h.Offset : h.Offset+h.Length]
+	}
+	r := &rebuild{checker: c, table: w.Table}
+	for _, step := range []struct {
+		block int
+		taken bool
+	}{{1, true}, {1, false}, {0, false}, {2, true}} {
+		n := len(r.points)
+		if got := r.block(blockOf(step.block), 0); got != step.taken || !got && len(r.points) != n {
+			t.Errorf("block %d: taken: %t, want %t; %d points, before %d", step.block, got, step.taken, len(r.points), n)
+		}
+	}
+}

@@ -320,3 +320,23 @@ func TestCheck_places(t *testing.T) {
 		t.Errorf("a backup that is checked: %v, want %v", err, kv.ErrCorrupt)
 	}
 }
+
+// Recover leaves a filter with a block that means nothing, and with Options.Lossy copies the rest of it and marks it.
+func TestRecover_block(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	o := damageOptions()
+	db, err := kv.Open(dir, &o)
+	must(t, err)
+	must(t, bloomext.New(db, "a").Reserve(bloomext.Config{Capacity: 100_000, ErrorRate: 0.01, NonScaling: true}))
+	_, err = bloomext.New(db, "a").AddString("item")
+	must(t, errors.Join(err, db.Close()))
+	forge(t, dir, func(db *pebbledb.DB) {
+		must(t, db.Set(format.AppendBlockKey(nil, 1, 0, 0), []byte("block"), pebbledb.Sync))
+	})
+	for _, lossy := range []bool{false, true} {
+		saved, err := salvage.Recover(t.Context(), dir, fmt.Sprint(dir, lossy), damageOptions(), salvage.Options{Lossy: lossy})
+		if must(t, err); lossy && (saved.Recovered != 1 || len(saved.Lossy) != 1) || !lossy && (saved.Recovered != 0 || len(saved.Left) != 1) {
+			t.Errorf("lossy: %t: %+v", lossy, saved)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func TestRead_closedBetweenBlocks(t *testing.T) {
 	s := openStore(t, inMemory())
 	f := cuckooext.New(s.DB, "f")
 	s.must(f.Reserve(cuckooext.Config{Capacity: 6000, Expansion: 1}))
-	_, err := f.AddMany(numbered(15_000), nil)
+	_, err := f.AddMany(numbered(11_000), nil)
 	s.must(err)
 	s.wantLayers("f", 2)
 	absent := "absent"

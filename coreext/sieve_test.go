@@ -52,7 +52,7 @@ SIEVE.STATS seen
 SIEVE.STATS cart
   => [["key" "cart" "type" "MBbloomCF" "bytes" :2047 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :2 "deletes" :1
   "capacity" :1009 "load" "0.0017..." "expected_rate" "..." "error_rate" "0.001" "fingerprint_bits" :14 "bucket_size" :2 "max_iterations" :20
-  "expansion" :2 "max_layers" :4 "hash" "keyed" "layers" [["blocks" :1 "capacity" :1009 "items" :2 "load" "0.0017..."]]]]
+  "expansion" :2 "max_layers" :4 "hash" "keyed" "layers" [["blocks" :1 "block_bytes" :2048 "capacity" :1009 "items" :2 "load" "0.0017..."]]]]
   | [{"key" "cart" ... "layers" [{"blocks" :1 ...}]}]
 SIEVE.STATS online
   => [["key" "online" "type" "CBloom---" "bytes" :128 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :1 "deletes_kept" :0

@@ -269,11 +269,13 @@ func TestLookup_bitOfRenamed(t *testing.T) {
 		set("f", n, on)
 		_, err := s.Expire(kv.NoSync, []byte("f"), 1_000_000, kv.ExpireAlways) // so that every lookup asks for the time
 		s.must(err)
+		s.AwaitCache() // has closed the bitmap as it was before that
 		found := s.object("f")
 		s.must(s.Read(func(r kv.Reader) error {
 			_, err := bitmapext.InBlocks(r, found).Bit(n)
 			return err
 		}))
+		s.AwaitCache() // has taken the bitmap as it is now
 		if got, known := bitmapext.Resident(s.DB, found, n); got != on || !known {
 			t.Fatalf("before: %t, known %t, want %t", got, known, on)
 		}

@@ -163,7 +163,7 @@ func (w *Writer) Relayer(o *Object, params []byte, keep func(i int) bool, added 
 	if params != nil {
 		h.Params = params
 	}
-	if err := w.db.checkSpec(&h); err != nil {
+	if err := w.db.checkSpec(&h); err != nil && len(added) > 0 { // what only loses layers may be from when more were allowed
 		return nil, err
 	}
 	for _, next := range h.Layers[kept:] { // a layer takes memory for its table, so not before it was checked

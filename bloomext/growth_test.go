@@ -121,7 +121,11 @@ func TestGrowth(t *testing.T) {
 						t.Fatal(err)
 					}
 					most = max(most, len(info.Layers))
-					if got := measuredRate(t, f, 20_000); got > rate*1.1+0.002 || info.ExpectedRate > mostRate(info) {
+					measured := rate*1.1 + 0.002
+					if mostRate(info) > info.ErrorRate { // by chance one line of the first layer has many more items than the other
+						measured *= 3
+					}
+					if got := measuredRate(t, f, 20_000); got > measured || info.ExpectedRate > mostRate(info) {
 						t.Errorf("%d items: measured rate %v, expected %v, asked for %v", n, got, info.ExpectedRate, rate)
 					}
 				}

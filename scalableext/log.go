@@ -57,8 +57,7 @@ import (
 // gets half of what is left beside the layers that are looked at. So the rates never sum to more than the filter's. By chance a
 // layer for few items gets a higher rate than it was made for: by 4 % for 1,000 items (the standard deviation), and less by the
 // square root of their number. So a layer for few items is made for less, to have room for that. The first layer is not:
-// it is no larger than the rate needs. The rate of a full filter for 100 items is below what was asked for on average, and above it for
-// one in 25.
+// it is no larger than the rate needs. Its rate is what it was made for on average over many filters.
 //
 // The last layer that is filled, because the log will not be long enough for another, gets a fifth of the filter's rate, and each
 // layer after the end of the log 5 %, at most a quarter of what is left. Steps of one and a half, and equal rates, make a

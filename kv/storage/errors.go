@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -21,10 +22,11 @@ func (e plainError) Error() string {
 func (e plainError) Unwrap() error { return e.error }
 
 // ReadError wraps an error of reading with what was read. Errors of Pebble's checksums and of package block become
-// format.ErrCorrupt; every other error stays what it is.
+// format.ErrCorrupt; every other error stays what it is. Pebble takes whatever happens while it merges operands for damage,
+// a full disk, too.
 func ReadError(err error, form string, args ...any) error {
 	what := fmt.Sprintf(form, args...)
-	if errors.Is(err, block.ErrCorrupt) || pebble.IsCorruptionError(err) {
+	if (errors.Is(err, block.ErrCorrupt) || pebble.IsCorruptionError(err)) && !errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("%w: %s: %w", format.ErrCorrupt, what, plainError{err})
 	}
 	return fmt.Errorf("%s: %w", what, err)

@@ -11,8 +11,8 @@ import (
 // A type may ask to be called at a time, see Type.Wake. The commit that changes an object's header writes a note with the
 // time, and deletes the one that was there. Notes only say when to look: what Compact then does follows from the object.
 //
-// If the type's module is not registered, the time is not known. A commit that gives the object another key, or copies it, notes
-// format.WakeSoon, and Wake writes that note in place of one that is due. Once the module is there, Wake calls the type for
+// If the type's module is not registered, the time is not known. Then the notes of a key are kept as they are. A commit that
+// gives the object another key, or copies it, notes format.WakeSoon. Once the module is there, Wake calls the type for
 // that note, and writes the right one in its place.
 
 // wakeOf returns when the object's type is to be called, 0 for never, and format.WakeSoon if that is not known.
@@ -92,7 +92,7 @@ func (db *DB) wake(note []byte, budget int) error {
 func (db *DB) settleNote(note []byte, at int64, key []byte) error {
 	return db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
 		v, err := w.lookAt(key, withoutValue)
-		if err != nil {
+		if err != nil || v.stored != nil && !v.stored.wakeKnown() {
 			return err
 		}
 		is := wakeOf(v.stored)

@@ -46,7 +46,8 @@ type filter struct {
 
 	sure sure // with a log
 
-	// left says that fill has left it to prepare once to fill the layer: prepare had looked before the filter began to grow.
+	// left is set when fill leaves a layer to prepare, which had looked before the filter began to grow. It does so once: if prepare
+	// cannot do it, fill has to.
 	left atomic.Bool
 }
 

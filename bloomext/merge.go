@@ -20,13 +20,12 @@ import (
 // cover is made from these, in the size that it needs, however the filters have grown; its number of items is counted anew. What
 // they do not cover, the first layer of a filter that was made for more than 1,024 items, is united layer by layer.
 //
-// If not, the union has no log. The items of filters whose logs have all of theirs are put into the newest layer of the others. Layers
-// that are united must have equal sizes, and no layer of the union may have a higher
-// rate than it was made for; otherwise the error is ErrRate, because no error rate would be left for further layers. That
-// rate is computed twice: from the number of bits that are set, as Info does, and from where they are. Filters that
-// together have as many items as one was made for are at the rate, give or take what chance does: a fifth (the standard deviation) for
-// 100 items at 0.01, a fiftieth for 10,000. So the union of small ones may be refused. A union that equals one of the filters is always
-// allowed.
+// If not, the union has no log. The items of filters whose logs have all of theirs are put into the newest layer of the others.
+// Layers that are united must have equal sizes, and no layer of the union may have a higher rate than it was made for; otherwise
+// the error is ErrRate, because no error rate would be left for further layers. That rate is computed twice: from the number of
+// bits that are set, as Info does, and from where they are. Filters that together have as many items as one was made for are at
+// the rate, give or take what chance does: a fifth (the standard deviation) for 100 items at 0.01, a fiftieth for 10,000. So the
+// union of small ones may be refused. A union that equals one of the filters is always allowed.
 //
 // The number of items afterwards is an estimate from the bits, except in layers that equal that layer of one filter.
 // Merge reads and writes all the filters; meanwhile other writes to them wait.

@@ -36,8 +36,8 @@ func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
 	if length := w.Counter(f.chain.Log, scalableext.LogLengthCounter); !p.Log.Long(length, s.items(f.covered())) {
 		return nil
 	}
-	// The log of a lossy filter may lack items. At a rate that no filter is made with, hardly an item would be counted, and the filter made anew
-	// all the time.
+	// The log of a lossy filter may lack items. A filter with a rate that none is made with would be made anew all the time: hardly
+	// an item of it would be counted.
 	if o.Lossy() || p.ErrorRate > scalableext.MaxRate {
 		return s.endLog()
 	}

@@ -280,16 +280,20 @@ func TestOpen_shortBlock(t *testing.T) {
 		{[]kv.LayerSpec{layer(0, 1, 2), layer(1, 1, 2)}, kv.ErrCorrupt},
 		{[]kv.LayerSpec{layer(0, 1, 128), layer(1, 1, 2)}, kv.ErrCorrupt},
 	} {
-		err := db.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error {
-			_, err := w.Create([]byte("g"), kv.Spec{
-				Type: cuckooext.Module().Types[0], Family: o.Family(), Params: o.Params(), Layers: tt.layers,
-			})
-			return err
-		})
-		if !errors.Is(err, tt.want) {
+		if err := createLike(db, o, tt.layers...); !errors.Is(err, tt.want) {
 			t.Errorf("%+v: %v, want %v", tt.layers, err, tt.want)
 		}
 	}
+}
+
+// createLike makes the filter "g" with the parameters of an object, and other layers.
+func createLike(db *kv.DB, o *kv.Object, layers ...kv.LayerSpec) error {
+	return db.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error {
+		_, err := w.Create([]byte("g"), kv.Spec{
+			Type: cuckooext.Module().Types[0], Family: o.Family(), Params: o.Params(), Layers: layers,
+		})
+		return err
+	})
 }
 
 // Blocks that are cut have the same lines in all layers, and a version of their own.
@@ -332,13 +336,7 @@ func TestOpen_cutBlocks(t *testing.T) {
 		{layers(layer(0, 1, 43, 2), layer(1, 3, 43, 3)), kv.ErrCorrupt},
 		{layers(layer(0, 3, 43, 3), layer(1, 1, 43, 2)), kv.ErrCorrupt},
 	} {
-		err := db.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error {
-			_, err := w.Create([]byte("g"), kv.Spec{
-				Type: cuckooext.Module().Types[0], Family: o.Family(), Params: o.Params(), Layers: tt.layers,
-			})
-			return err
-		})
-		if !errors.Is(err, tt.want) {
+		if err := createLike(db, o, tt.layers...); !errors.Is(err, tt.want) {
 			t.Errorf("%+v: %v, want %v", tt.layers, err, tt.want)
 		}
 	}
@@ -361,10 +359,7 @@ func TestOpen_tinyBlocks(t *testing.T) {
 	must(t, err)
 	tiny := o.Layers()[0].Spec()
 	tiny.Lines = 1
-	must(t, db.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error {
-		_, err := w.Create([]byte("g"), kv.Spec{Type: cuckooext.Module().Types[0], Family: o.Family(), Params: o.Params(), Layers: []kv.LayerSpec{tiny}})
-		return err
-	}))
+	must(t, createLike(db, o, tiny))
 	g := cuckooext.New(db, "g")
 	var added [][]byte
 	for _, item := range numbered(0, 2000) {

@@ -186,19 +186,15 @@ func (o *Options) validate(name string) error {
 // checkFilter returns what is wrong with Capacity and ErrorRate, each alone or else together. Without it only Rebuild would
 // find out.
 func (o *Options) checkFilter() (errs []error) {
-	for _, c := range []struct {
-		name     string
-		capacity uint64
-		rate     float64
-	}{{"Capacity", o.Capacity, defaultErrorRate}, {"ErrorRate", 1, o.ErrorRate}} {
-		if err := o.planned(c.capacity, c.rate); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
+	check := func(name string, capacity uint64, rate float64) {
+		if err := o.planned(capacity, rate); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
+	check("Capacity", o.Capacity, defaultErrorRate)
+	check("ErrorRate", 1, o.ErrorRate)
 	if len(errs) == 0 {
-		if err := o.planned(o.Capacity, o.ErrorRate); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", "Capacity and ErrorRate", err))
-		}
+		check("Capacity and ErrorRate", o.Capacity, o.ErrorRate)
 	}
 	return errs
 }

@@ -33,14 +33,7 @@ func TestCorrupt_text(t *testing.T) {
 		t.Fatal("no tables", err)
 	}
 	for _, name := range tables {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b[len(b)/3] ^= 1
-		if err := os.WriteFile(name, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		flipBit(t, name)
 	}
 	if db, err = kv.Open(dir, options()); err == nil {
 		for i := 0; i < 2000 && err == nil; i++ {
@@ -55,5 +48,18 @@ func TestCorrupt_text(t *testing.T) {
 	}
 	if strings.ContainsAny(err.Error(), "<\n") {
 		t.Errorf("the error is %q", err)
+	}
+}
+
+// flipBit flips a bit of a file, behind a third of it.
+func flipBit(t *testing.T, name string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/3] ^= 1
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

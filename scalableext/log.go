@@ -96,7 +96,7 @@ const (
 
 	// The shares of a filter's rate, see Log.
 	filledShare = 0.9
-	chance      = 6 // four standard deviations of the rate of a layer at 1 % are so much of it, divided by the root of its items
+	chance      = 6 // divided by the root of the items: four standard deviations of the rate of a layer at 1 %, as a part of it
 	lastShare   = 0.2
 	laterShare  = 0.05
 
@@ -178,11 +178,13 @@ func (p Params) SmallLayer(rates []float64, items, ahead uint64, covered int) (c
 	switch {
 	case p.Log.Limit == 0:
 		rate = min(p.ErrorRate*laterShare, left/4)
-		if capacity = items * (uint64(p.Expansion) - 1); p.Expansion <= 2 {
-			capacity = items / 2
-		}
-		if len(rates) <= fewLayers {
+		switch {
+		case len(rates) <= fewLayers:
 			capacity = items / 6
+		case p.Expansion > 2:
+			capacity = items * (uint64(p.Expansion) - 1)
+		default:
+			capacity = items / 2
 		}
 	case covered > ManySmall:
 		capacity = items

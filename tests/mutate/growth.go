@@ -166,7 +166,7 @@ var ofGrowth = []mutation{
 	inGrowth("a filter whose log has ended is much larger than its items need", "^TestFill_logEnds$", "scalableext/log.go",
 		"capacity = items / 6", "capacity = items / 4"),
 	inGrowth("a filter whose log ends doubles at once", "^TestFill_logEnds$", "scalableext/log.go",
-		"len(rates) <= fewLayers {", "len(rates) < 0 {"),
+		"case len(rates) <= fewLayers:", "case len(rates) < 0:"),
 	inGrowth("a filter whose EXPANSION is given has a log", "^TestDifferences$", "bloomext/commands.go",
 		"c.GrowthLog == 0 && !a.Layers &&", "c.GrowthLog == 0 &&"),
 	inGrowth("a filter whose Expansion is given has a log", "^TestModuleWith$", "bloomext/config.go",

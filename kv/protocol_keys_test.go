@@ -68,6 +68,8 @@ func (s keyStore) sweepAll(t testing.TB) {
 // the cache while it closes an object.
 func sweepAll(t testing.TB, db *kv.DB) {
 	t.Helper()
+	db.AwaitCache() // it takes the locks of objects that it closes, and a sweep leaves what is locked
+	db.ReleaseEnded()
 	for more := true; more; {
 		var err error
 		if more, err = db.Sweep(t.Context()); err != nil {

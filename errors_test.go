@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 // The same mistake is the same error on all types of filters.

@@ -20,6 +20,7 @@ import (
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/txn"
 )
 

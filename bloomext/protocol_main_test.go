@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 // Every test closes the stores that it opens: no goroutine may be left.

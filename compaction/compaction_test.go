@@ -18,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 )
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/coreext/coretest"
 	"github.com/sievekv/sievekv/kv"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 // Without a server, a backup is made where one asks for it, and the setting can be changed.

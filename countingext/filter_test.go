@@ -17,6 +17,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 func open(t testing.TB, o kv.Options) *kv.DB {

@@ -18,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 const raceEnabled = cuckooext.RaceEnabled

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/guard"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 func openOn(t *testing.T, fs vfs.FS, seed uint64) *kv.DB {
@@ -36,6 +37,7 @@ func itemHash(t *testing.T, db *kv.DB, kind hash.Kind) hash.Function {
 
 // The secret of a store stays what it is, and no other has it.
 func TestDB_ItemHash(t *testing.T) {
+	seeded.Not(t)
 	fs := vfs.NewMem()
 	db := openOn(t, fs, 0)
 	f := itemHash(t, db, hash.Default)
@@ -67,6 +69,7 @@ func TestDB_ItemHash(t *testing.T) {
 
 // Options.Seed is for the objects made while the store is open with it, and its own secret is as random as ever.
 func TestDB_ItemHash_seed(t *testing.T) {
+	seeded.Not(t)
 	fs := vfs.NewMem()
 	db := openOn(t, fs, 7)
 	f := itemHash(t, db, hash.Default)
@@ -92,6 +95,7 @@ func TestDB_ItemHash_seed(t *testing.T) {
 // A crash may take back the secret, but not from an object that was made with it: whatever of the log
 // is there, the secret is before the objects.
 func TestDB_ItemHash_crash(t *testing.T) {
+	seeded.Not(t)
 	fs := kvtest.NewDisk()
 	db := openOn(t, fs, 0)
 	f := itemHash(t, db, hash.Default)

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv/kv"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 // Every store a test opens it closes: no goroutine may be left.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

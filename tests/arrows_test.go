@@ -63,7 +63,8 @@ var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloo
 // ristretto by kv/residency alone, so that either can be replaced or upgraded there; tests may use them to crash a store.
 var rules = []rule{
 	{packages: "kv/probe", others: []string{xxhash}},
-	{packages: "kv/hash", ours: []string{"kv/probe"}},
+	{packages: "kv/internal/seeds"},
+	{packages: "kv/hash", ours: []string{"kv/probe", "kv/internal/seeds"}},
 	{packages: "kv/block", ours: []string{"kv/probe"}, others: []string{roaring}},
 	{packages: "kv/glob"},
 	{packages: "kv/text"},
@@ -80,10 +81,11 @@ var rules = []rule{
 	{packages: "kv/residency", others: []string{ristretto}},
 	{packages: "kv/storage/files", ours: []string{"kv/format", "kv/freeze"}, others: []string{pebbleVFS}},
 	{packages: "kv/storage/remains", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/text", "kv/storage/files"}, others: []string{pebble}},
-	{packages: "kv/storage", ours: []string{"kv/block", "kv/dirsync", "kv/format", "kv/freeze", "kv/probe", "kv/radix", "kv/text", "kv/storage/files", "kv/storage/remains"}, others: []string{pebble}},
+	{packages: "kv/storage", ours: []string{"kv/block", "kv/dirsync", "kv/format", "kv/freeze", "kv/probe", "kv/radix", "kv/text", "kv/internal/seeds", "kv/storage/files", "kv/storage/remains"}, others: []string{pebble}},
 	{packages: "kv/check", ours: []string{"kv/format", "kv/storage", "kv/storage/remains"}},
 	{packages: "kv", ours: []string{"kv/block", "kv/check", "kv/format", "kv/storage", "kv/storage/remains", "kv/queue", "kv/lastchange", "kv/gate", "kv/expiry", "kv/hot", "kv/watch", "kv/residency", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, xxhash}},
 	{packages: "kv/kvtest", others: []string{pebbleVFS}},
+	{packages: "kv/kvtest/seeded", ours: []string{"kv/internal/seeds"}},
 	{packages: "module/reply"},
 	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},
 	{packages: "bitmapext", ours: []string{"kv/...", "module/..."}, others: []string{roaring}},
@@ -191,12 +193,24 @@ func TestArrows(t *testing.T) {
 			if _, ok := packages[modulePath+"/tests"]; !ok {
 				t.Errorf("go list does not list the package of this test, but %d others", len(packages))
 			}
-			for pkg, imports := range packages {
-				for _, wrong := range forbidden(pkg, imports) {
+			for name, p := range packages {
+				for _, wrong := range forbidden(name, p.Imports) {
 					t.Error(wrong)
 				}
 			}
 		})
+	}
+}
+
+// No test that makes stores depends on their seeds, but those that kill processes: theirs must be found again.
+func TestArrows_seeded(t *testing.T) {
+	visitDirectories(t)
+	for name, p := range listPackages(t, "linux") {
+		imports := slices.Concat(p.TestImports, p.XTestImports)
+		makesStores := slices.Contains(imports, modulePath+"/kv") || slices.Contains(imports, modulePath)
+		if makesStores && relative(name) != "tests/crash" && !slices.Contains(imports, modulePath+"/kv/kvtest/seeded") {
+			t.Errorf("the tests of %s must import kv/kvtest/seeded", name)
+		}
 	}
 }
 
@@ -216,10 +230,16 @@ func visitDirectories(t *testing.T) {
 	}
 }
 
-// listPackages returns the imports, those of tests excepted, of each package of the module.
-func listPackages(t *testing.T, system string) map[string][]string {
+// pkg has the imports of a package, of its tests within the package, and of those outside of it.
+type pkg struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+}
+
+// listPackages returns the packages of the module by their paths.
+func listPackages(t *testing.T, system string) map[string]pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
 	cmd.Dir = ".." // the root of the module
 	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 	cmd.Stderr = os.Stderr
@@ -227,18 +247,15 @@ func listPackages(t *testing.T, system string) map[string][]string {
 	if err != nil {
 		t.Fatalf("%s: %v", cmd, err)
 	}
-	packages := make(map[string][]string)
+	packages := make(map[string]pkg)
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p struct {
-			ImportPath string
-			Imports    []string
-		}
+		var p pkg
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
 			return packages
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		packages[p.ImportPath] = p.Imports
+		packages[p.ImportPath] = p
 	}
 }
 

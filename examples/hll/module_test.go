@@ -17,6 +17,7 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/kvtest"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

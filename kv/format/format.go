@@ -256,8 +256,11 @@ type StoreMeta struct {
 	Seed uint64
 }
 
+// KeySeedLen is how many bytes of a store's ID are the seed of the hashes of keys, the first.
+const KeySeedLen = 8
+
 // KeySeed is the seed of the hashes of keys. It never changes, and cannot be set.
-func (m *StoreMeta) KeySeed() uint64 { return binary.LittleEndian.Uint64(m.ID[:]) }
+func (m *StoreMeta) KeySeed() uint64 { return binary.LittleEndian.Uint64(m.ID[:KeySeedLen]) }
 
 // AppendStoreMeta appends the store's identity in the form that StoreMeta shows.
 func AppendStoreMeta(dst []byte, m StoreMeta) []byte {

@@ -1,12 +1,13 @@
 package hash
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"unsafe"
+
+	"github.com/sievekv/sievekv/kv/internal/seeds"
 )
 
 // Kind names a hash, without its key.
@@ -81,7 +82,7 @@ func (Secret) Format(to fmt.State, _ rune) { io.WriteString(to, "secret") }
 
 // NewSecret returns a secret of random bytes.
 func NewSecret() (s Secret, err error) {
-	_, err = io.ReadFull(rand.Reader, s[:])
+	err = seeds.Read(s[:])
 	return s, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/internal/seeds"
 	"github.com/sievekv/sievekv/kv/text"
 )
 
@@ -72,12 +73,15 @@ func (s *Store) writeMeta() error {
 	if _, err := io.ReadFull(rand.Reader, m.ID[:]); err != nil {
 		return text.After(err, "kv: store id")
 	}
-	var random [8]byte
-	if _, err := io.ReadFull(rand.Reader, random[:]); err != nil {
-		return text.After(err, "kv: seed")
+	if err := seeds.Read(m.ID[:format.KeySeedLen]); err != nil {
+		return text.After(err, "kv: seed of keys")
+	}
+	var seed [8]byte
+	if err := seeds.Read(seed[:]); err != nil {
+		return text.After(err, "kv: seed of items")
 	}
 	if m.Seed == 0 {
-		m.Seed = binary.LittleEndian.Uint64(random[:])
+		m.Seed = binary.LittleEndian.Uint64(seed[:])
 	}
 	if err := s.writeSidecar(m.ID, format.SidecarUnknown); err != nil { // first, so that no store is without one
 		return err

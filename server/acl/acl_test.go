@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/glob"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/acl"

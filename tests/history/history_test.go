@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 )

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/tests/process"
 )
 

@@ -50,7 +50,7 @@ var hash = []mutation{
 		"func (Secret) Format(to fmt.State, _ rune) { io.WriteString(to, \"secret\") }",
 		"func (Secret) String() string { return \"secret\" }"}}},
 	{name: "a secret is all zeros", pkg: "./kv/hash", tests: "^TestNewSecret$", edits: []edit{{"kv/hash/hash.go",
-		"_, err = io.ReadFull(rand.Reader, s[:])", "_, err = io.ReadFull(rand.Reader, nil)"}}},
+		"err = seeds.Read(s[:])", "err = seeds.Read(nil)"}}},
 	{name: "RESERVE does not hear HASH", pkg: "./bloomext", tests: "^TestDifferences$", edits: []edit{{"bloomext/commands.go",
 		"TTL: a.TTL, Hash: a.Hash,", "TTL: a.TTL,"}}},
 	inHash("keyed hash: no permutation", edit{"kv/hash/keyed.go",

@@ -19,6 +19,7 @@ import (
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/server"
 )
 

@@ -24,6 +24,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/kvtest"
+	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 )
 

@@ -311,7 +311,7 @@ func (f *serverFilter) empty(ctx context.Context, give func(rdb.Chunk) error) er
 	}
 	buckets, filters := info["Number of buckets"], info["Number of filters"]
 	size, expansion := info["Bucket size"], info["Expansion rate"]
-	if f.name != "CF" || buckets == 0 || size == 0 || filters == 0 {
+	if buckets == 0 || size == 0 || filters == 0 { // a Bloom filter has none
 		return &itemError{f.name + ".SCANDUMP has nothing"}
 	}
 	le := binary.LittleEndian
@@ -349,7 +349,7 @@ func (f *serverFilter) changed(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	c, err := f.scan(ctx, 0)
-	if err != nil || !bytes.Equal(c.Data, f.header) || f.read == nil || scalableext.IsNativeDump(c.Data) {
+	if err != nil || !bytes.Equal(c.Data, f.header) || scalableext.IsNativeDump(c.Data) {
 		return !bytes.Equal(c.Data, f.header), err
 	}
 	again := &serverFilter{from: f.from, key: f.key, name: f.name}

@@ -188,7 +188,7 @@ func (r *run) unchanged(ctx context.Context, i item) error {
 		return err
 	}
 	life, ok := r.life(i)
-	if !ok || got.Int() == -2 || sameTime(i.expires, expiry(r.Now(), got)) {
+	if !ok || sameTime(i.expires, expiry(r.Now(), got)) {
 		return nil
 	}
 	return r.expire(ctx, r.target(i.key), life)

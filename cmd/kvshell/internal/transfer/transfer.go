@@ -63,7 +63,7 @@ func (c *Conflict) Type() string { return "WHAT" }
 
 // Options are what a run is asked to do.
 type Options struct {
-	OnConflict Conflict
+	OnConflict Conflict // "" is Fail
 	DryRun     bool
 	Match      string // a pattern, "" for all keys; of a server
 	Prefix     string // put before the keys at the target
@@ -149,9 +149,6 @@ func newRun(to Doer, o Options) *run {
 	}
 	if o.Step == nil {
 		o.Step = func(string) {}
-	}
-	if o.OnConflict == "" {
-		o.OnConflict = Fail
 	}
 	return &run{Options: o, to: to, report: Report{Others: map[string]int{}}}
 }

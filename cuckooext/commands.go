@@ -109,9 +109,9 @@ func errorReply(err error) reply.Reply {
 	case errors.Is(err, errNoMemory):
 		return reply.Error("ERR Insufficient memory")
 	case errors.Is(err, ErrFull):
-		return reply.Error("Filter is full")
+		return reply.Full(reply.Error("Filter is full"))
 	case errors.Is(err, ErrCannotGrow):
-		return reply.Error("Maximum expansions reached")
+		return reply.Full(reply.Error("Maximum expansions reached"))
 	}
 	return scalableext.ErrorReply(err)
 }
@@ -348,7 +348,9 @@ func showItems(c *module.Call, spec scalableext.Spec, items [][]byte, onlyNew bo
 	}
 	list := make([]reply.Reply, len(answers))
 	for i, n := range answers {
-		list[i] = show(n)
+		if list[i] = show(n); n < 0 {
+			list[i] = reply.Full(list[i])
+		}
 	}
 	return reply.Array(list...)
 }

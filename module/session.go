@@ -2,6 +2,7 @@ package module
 
 import (
 	"context"
+	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module/reply"
@@ -30,6 +31,12 @@ type Session struct {
 	// command uses while it runs. A negative number gives memory back. If it fails, the command ends with that error.
 	Charge func(bytes int) error
 
+	// Outcome says what became of the last command that Do was given.
+	Outcome Outcome
+
+	// Ran, if set, is told of each command that Run was given, how long it took, its outcome and its reply.
+	Ran func(cmd *Command, took time.Duration, outcome Outcome, r reply.Reply)
+
 	// ShortLived says that the caller of Do needs a reply only until the next command. Then that may use the memory of
 	// the reply.
 	ShortLived bool
@@ -47,6 +54,16 @@ type Session struct {
 	// commands use it.
 	Connection any
 }
+
+// Outcome is what became of a command.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Refused Outcome = iota // it was refused before it ran
+	Queued                 // Intercept answered instead of it, without an error
+	Done                   // it ran, and may have failed
+)
 
 // NewSession returns a session for the commands of a store's modules, at the store's level of durability.
 func NewSession(db *kv.DB) *Session {
@@ -78,6 +95,7 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 
 // DoNamed is Do for a caller that has looked up the command that the first word names (Table.Command).
 func (s *Session) DoNamed(ctx context.Context, named *Command, words [][]byte) reply.Reply {
+	s.Outcome = Refused
 	cmd, args := named.resolve(words)
 	if cmd == nil || !cmd.Takes(len(words)) {
 		if s.Refused != nil {
@@ -105,6 +123,9 @@ func (s *Session) DoNamed(ctx context.Context, named *Command, words [][]byte) r
 	}
 	if s.Intercept != nil {
 		if r, done := s.Intercept(cmd, args); done {
+			if !r.IsError() {
+				s.Outcome = Queued
+			}
 			return r
 		}
 	}
@@ -115,6 +136,7 @@ func (s *Session) DoNamed(ctx context.Context, named *Command, words [][]byte) r
 	*c = Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args}
 	r := cmd.Handler(c)
 	s.returnCall(c)
+	s.Outcome = Done
 	return r
 }
 
@@ -134,10 +156,21 @@ func (s *Session) returnCall(c *Call) {
 
 // Run runs a command in a transaction, without Intercept.
 func (s *Session) Run(ctx context.Context, tx *kv.Transaction, cmd *Command, args [][]byte) reply.Reply {
+	if s.Ran == nil {
+		r, _ := s.runIn(ctx, tx, cmd, args)
+		return r
+	}
+	begin := time.Now()
+	r, outcome := s.runIn(ctx, tx, cmd, args)
+	s.Ran(cmd, time.Since(begin), outcome, r)
+	return r
+}
+
+func (s *Session) runIn(ctx context.Context, tx *kv.Transaction, cmd *Command, args [][]byte) (reply.Reply, Outcome) {
 	if s.Permit != nil {
 		if r, refused := s.Permit(cmd, args); refused {
-			return r
+			return r, Refused
 		}
 	}
-	return cmd.Handler(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args, Transaction: tx})
+	return cmd.Handler(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args, Transaction: tx}), Done
 }

@@ -14,8 +14,8 @@ import (
 // Answers of commands that all types of filters have, in RedisBloom's words and forms.
 
 var (
-	errFullReply  = reply.Error("ERR non scaling filter is full")
-	errGrowReply  = reply.Error("ERR problem inserting into filter")
+	errFullReply  = reply.Full(reply.Error("ERR non scaling filter is full"))
+	errGrowReply  = reply.Full(reply.Error("ERR problem inserting into filter"))
 	errItemExists = reply.Error("ERR item exists")
 	errNotFound   = reply.Error("ERR not found")
 )

@@ -265,6 +265,9 @@ func TestPipeline_failingSync(t *testing.T) {
 			if got := c.info("store", "failed"); !strings.Contains(got, "the disk is broken") {
 				t.Errorf("INFO has that the store failed for %q", got)
 			}
+			if got, want := c.info("errorstats", "errorstat_MISCONF"), "count=8"; !strings.HasPrefix(got, want) {
+				t.Errorf("INFO counts %s errors, want %s", got, want)
+			}
 			c.send(pipeline("GET k", "BF.EXISTS f a", "SET k z", "PING"))
 			c.want(failed, failed, failed, "+PONG")
 		})

@@ -76,8 +76,11 @@ type conn struct {
 	about about // shared: what CLIENT LIST shows
 }
 
-// span is a part of out.
-type span struct{ start, end int }
+// span is the part of out with the reply to a command.
+type span struct {
+	start, end int
+	cmd        *module.Command
+}
 
 // about is what other connections may ask about a connection.
 type about struct {
@@ -114,6 +117,7 @@ func (c *conn) newSession() {
 	c.session.Connection = c
 	c.session.Charge = c.charge
 	c.session.Permit = c.permit
+	c.session.Ran = c.server.stats.count
 	c.session.ShortLived = true // a reply is copied to out
 }
 
@@ -272,7 +276,7 @@ func (c *conn) runBuffered() bool {
 		words, ok, err := c.next()
 		if err != nil {
 			c.server.stats.protocolErrors.Add(1)
-			c.answer(reply.Error("ERR " + err.Error()))
+			c.fail(nil, reply.Error("ERR "+err.Error()))
 			c.ended, c.told = true, true
 			break
 		}
@@ -314,7 +318,7 @@ func (c *conn) tellAndEnd() {
 	c.server.warnings.warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", why)
 	c.in = resp.NewDecoder(resp.Limits{}) // drops the input: the client may be slow to read the reason
 	c.account()
-	c.answer(reply.Error("ERR " + why))
+	c.fail(nil, reply.Error("ERR "+why))
 	c.told = c.send()
 }
 
@@ -334,7 +338,7 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	}
 	if !c.authenticated && (cmd == nil || !beforeLogin[cmd.Name]) {
 		c.server.stats.refusedCommands.Add(1)
-		c.answer(reply.Error("NOAUTH Authentication required."))
+		c.fail(cmd, reply.Error("NOAUTH Authentication required."))
 		return
 	}
 	begin := c.clock
@@ -343,7 +347,7 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	}
 	c.noteCommand(cmd, words, begin)
 	if !c.acquireLarge(cmd, words) {
-		c.answer(module.ErrorReply(c.server.ctx.Err()))
+		c.fail(cmd, module.ErrorReply(c.server.ctx.Err()))
 		return
 	}
 	if c.acquired != nil { // it may have waited
@@ -368,19 +372,20 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		c.discharge()
 	}
 	if c.unsettled && cmd != nil && writes(cmd) && !queued {
-		c.writes = append(c.writes, span{start, len(c.out)})
+		c.writes = append(c.writes, span{start, len(c.out), cmd})
 	}
 	c.noteQueued()
 	now := time.Now()
 	took := now.Sub(begin)
 	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
-	c.server.stats.count(cmd, len(words), took, r)
+	c.server.stats.count(cmd, took, c.session.Outcome, r)
 	c.server.slow.add(c, cmd, words, begin, took)
 	c.clock = now
 }
 
 // runCharged runs a command if there is memory for it.
 func (c *conn) runCharged(cmd *module.Command, words [][]byte) reply.Reply {
+	c.session.Outcome = module.Refused // until it runs
 	if err := c.chargeWords(words); err != nil {
 		return module.ErrorReply(err)
 	}
@@ -393,7 +398,9 @@ func (c *conn) runCharged(cmd *module.Command, words [][]byte) reply.Reply {
 // run runs a command.
 func (c *conn) run(cmd *module.Command, words [][]byte) reply.Reply {
 	if cmd != nil && onConnection[cmd.Name] && cmd.Takes(len(words)) {
-		return cmd.Handler(&module.Call{Context: c.server.ctx, DB: c.server.db, Session: c.session, Command: cmd, Args: words[1:]})
+		r := cmd.Handler(&module.Call{Context: c.server.ctx, DB: c.server.db, Session: c.session, Command: cmd, Args: words[1:]})
+		c.session.Outcome = module.Done // RESET has made a new session
+		return r
 	}
 	if _, multi := txn.Queued(c.session); multi && cmd != nil && outsideMulti[cmd.Name] {
 		c.session.Refused() // makes EXEC fail
@@ -517,6 +524,12 @@ func isWord(word []byte, name string) bool {
 // answer appends a reply to the batch.
 func (c *conn) answer(r reply.Reply) { c.out = resp.Append(c.out, r, c.protocol) }
 
+// fail answers a command that was not run, or, with nil, input that is no command.
+func (c *conn) fail(cmd *module.Command, failure reply.Reply) {
+	c.server.stats.refuse(cmd, failure)
+	c.answer(failure)
+}
+
 // flush settles and sends the batch, and reports whether that worked.
 func (c *conn) flush() bool {
 	if len(c.out) == 0 {
@@ -568,6 +581,9 @@ func (c *conn) replaceWrites(failure reply.Reply) {
 	var out []byte
 	end := 0
 	for _, w := range c.writes {
+		if !bytes.HasPrefix(c.out[w.start:w.end], []byte("-MISCONF ")) { // else it has been counted
+			c.server.stats.of(w.cmd).errors.countIn(failure)
+		}
 		out = append(out, c.out[end:w.start]...)
 		out = resp.Append(out, failure, c.protocol)
 		end = w.end

@@ -145,8 +145,8 @@ func persistenceInfo(s *Server) []module.InfoField {
 
 func statsInfo(s *Server) []module.InfoField {
 	errors := uint64(0)
-	for i := range s.stats.errors {
-		errors += s.stats.errors[i].Load()
+	for kind := range errorKinds {
+		errors += s.stats.failures(kind)
 	}
 	return []module.InfoField{
 		{Name: "total_connections_received", Value: s.stats.accepted.Load()},
@@ -183,7 +183,7 @@ func commandStatsInfo(s *Server) (fields []module.InfoField) {
 
 func errorStatsInfo(s *Server) (fields []module.InfoField) {
 	for i, kind := range errorKinds {
-		if n := s.stats.errors[i].Load(); n > 0 {
+		if n := s.stats.failures(i); n > 0 {
 			fields = append(fields, module.InfoField{Name: "errorstat_" + kind, Value: fmt.Sprintf("count=%d", n)})
 		}
 	}

@@ -60,8 +60,9 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	commandsDesc = desc("command_duration_seconds", "Time that commands ran, without the time to settle and send their batch.", "command")
-	failedDesc   = desc("command_errors_total", "Commands answered with an error.", "command")
-	errorsDesc   = desc("error_replies_total", "Error replies by their first word.", "kind")
+	failedDesc   = desc("command_errors_total", "Commands that ran and answered an error, or one among the elements of the reply.", "command")
+	rejectedDesc = desc("commands_rejected_total", "Commands refused before they ran.", "command")
+	errorsDesc   = desc("error_replies_total", "Errors in replies, also among elements, by their first word; FULL for a filter without room.", "command", "kind")
 )
 
 // single is a metric without labels.
@@ -136,11 +137,18 @@ func (c collector) commands(out chan<- prometheus.Metric) {
 		name := cmd.LowerName()
 		sum := time.Duration(st.nanos.Load()).Seconds()
 		out <- prometheus.MustNewConstHistogram(commandsDesc, count, sum, buckets, name)
-		out <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(st.failed.Load()+st.rejected.Load()), name)
+		out <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(st.failed.Load()), name)
+		out <- prometheus.MustNewConstMetric(rejectedDesc, prometheus.CounterValue, float64(st.rejected.Load()), name)
+		st.errors.collect(out, name)
 	}
+	c.server.stats.errors.collect(out, "")
+}
+
+// collect sends how many errors of a command there were of each kind.
+func (e *errorStats) collect(out chan<- prometheus.Metric, command string) {
 	for i, kind := range errorKinds {
-		if n := c.server.stats.errors[i].Load(); n > 0 {
-			out <- prometheus.MustNewConstMetric(errorsDesc, prometheus.CounterValue, float64(n), kind)
+		if n := e[i].Load(); n > 0 {
+			out <- prometheus.MustNewConstMetric(errorsDesc, prometheus.CounterValue, float64(n), command, kind)
 		}
 	}
 }

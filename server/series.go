@@ -86,12 +86,9 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 		start := len(c.out)
 		s.Replies[i] = c.chargeWhole(cmd, s.Replies[i])
 		c.answer(s.Replies[i])
-		if s.Replies[i].IsError() {
-			c.server.stats.errors.count(s.Replies[i].Bytes())
-			failed++
-		}
+		failed += c.server.stats.countErrors(cmd, s.Replies[i])
 		if c.unsettled && writes(cmd) {
-			c.writes = append(c.writes, span{start, len(c.out)})
+			c.writes = append(c.writes, span{start, len(c.out), cmd})
 		}
 	}
 	if c.replyBytes > 0 {

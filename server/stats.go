@@ -2,6 +2,7 @@ package server
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,7 @@ type stats struct {
 	bytesOut        atomic.Uint64
 
 	commands []*commandStats // by module.Command.Number; the slice never changes
-	errors   errorStats
+	errors   errorStats      // of no command: unknown ones, and malformed input
 }
 
 // latencyBuckets is the number of buckets of latencies. Bucket i counts calls that took less than 2^i microseconds
@@ -34,10 +35,11 @@ const latencyBuckets = 26 // up to half a minute
 // commandStats counts the calls of one command.
 type commandStats struct {
 	calls    atomic.Uint64
-	failed   atomic.Uint64 // answered with an error
+	failed   atomic.Uint64 // with an error, or with one among its elements
 	nanos    atomic.Uint64
 	latency  [latencyBuckets]atomic.Uint64
-	rejected atomic.Uint64 // refused before they ran because of their number of words
+	rejected atomic.Uint64 // refused before they ran
+	errors   errorStats    // of calls that ran and of those that were refused
 }
 
 func newStats(commands int) *stats {
@@ -51,23 +53,36 @@ func newStats(commands int) *stats {
 // of returns the counts of a command.
 func (s *stats) of(cmd *module.Command) *commandStats { return s.commands[cmd.Number()] }
 
-func (s *stats) count(cmd *module.Command, words int, took time.Duration, r reply.Reply) {
-	if r.IsError() {
-		s.errors.count(r.Bytes())
-	}
-	if cmd == nil {
+// count counts a command, nil for an unknown one, and the errors in its reply.
+func (s *stats) count(cmd *module.Command, took time.Duration, outcome module.Outcome, r reply.Reply) {
+	switch {
+	case cmd == nil:
 		s.unknown.Add(1)
+		s.refuse(nil, r)
+	case outcome == module.Refused:
+		s.refuse(cmd, r)
+	case outcome == module.Done:
+		s.countSeries(cmd, 1, took, s.countErrors(cmd, r))
+	}
+}
+
+// refuse counts the error for a command that was not run, or, with nil, for an unknown one or malformed input.
+func (s *stats) refuse(cmd *module.Command, failure reply.Reply) {
+	if cmd == nil {
+		s.errors.countIn(failure)
 		return
 	}
-	if !cmd.Takes(words) {
-		s.of(cmd).rejected.Add(1)
-		return
+	s.of(cmd).rejected.Add(1)
+	s.of(cmd).errors.countIn(failure)
+}
+
+// countErrors counts the errors in the reply of a command that ran, and returns 1 if it has failed. Those of the
+// commands that EXEC runs have been counted as theirs.
+func (s *stats) countErrors(cmd *module.Command, r reply.Reply) (failed int) {
+	if cmd.Name == "EXEC" && !r.IsError() || !s.of(cmd).errors.countIn(r) {
+		return 0
 	}
-	failed := 0
-	if r.IsError() {
-		failed = 1
-	}
-	s.countSeries(cmd, 1, took, failed)
+	return 1
 }
 
 // countSeries counts calls of a command that took so long together.
@@ -91,6 +106,7 @@ func (s *stats) reset() {
 		c.failed.Store(0)
 		c.nanos.Store(0)
 		c.rejected.Store(0)
+		c.errors.reset()
 		for i := range c.latency {
 			c.latency[i].Store(0)
 		}
@@ -106,25 +122,57 @@ func (s *stats) total() (n uint64) {
 	return n
 }
 
-// errorKinds are the first words of errors that are counted apart. All others count as "other", so that clients
-// cannot make the list longer.
-var errorKinds = []string{"ERR", "WRONGTYPE", "MISCONF", "CORRUPT", "NOAUTH", "WRONGPASS", "NOPROTO", "EXECABORT", "other"}
+// errorKinds are the kinds of errors: their first words, except for fullKind. All others count as "other", so that
+// clients cannot make the list longer.
+var errorKinds = [...]string{
+	"ERR", "WRONGTYPE", "MISCONF", "CORRUPT", "READONLY", "NOAUTH", "NOPERM", "WRONGPASS", "NOPROTO", "EXECABORT", fullKind, "other",
+}
 
-// errorStats counts error replies by their first word.
-type errorStats [16]atomic.Uint64
+// fullKind is the kind of answers that an item had no room in a filter. Their words differ, and some are numbers.
+const fullKind = "FULL"
 
-func (e *errorStats) count(text []byte) {
-	word, _, _ := strings.Cut(string(text[:min(len(text), 16)]), " ")
-	for i, kind := range errorKinds {
-		if word == kind || i == len(errorKinds)-1 {
-			e[i].Add(1)
-			return
+// errorStats counts errors by their kind, in the order of errorKinds.
+type errorStats [len(errorKinds)]atomic.Uint64
+
+// countIn counts the errors in a reply, and reports whether there were any.
+func (e *errorStats) countIn(r reply.Reply) (any bool) {
+	switch r.Kind() {
+	case reply.KindError:
+		e[kindOf(r)].Add(1)
+		return true
+	case reply.KindArray, reply.KindSet, reply.KindMap, reply.KindEither:
+		for failure := range r.Errors() {
+			e[kindOf(failure)].Add(1)
+			any = true
 		}
 	}
+	return any
+}
+
+// kindOf returns the place of an error's kind in errorKinds.
+func kindOf(failure reply.Reply) int {
+	text := failure.Bytes()
+	word, _, _ := strings.Cut(string(text[:min(len(text), 16)]), " ")
+	if failure.IsFull() {
+		word = fullKind
+	}
+	if i := slices.Index(errorKinds[:], word); i >= 0 {
+		return i
+	}
+	return len(errorKinds) - 1
 }
 
 func (e *errorStats) reset() {
 	for i := range e {
 		e[i].Store(0)
 	}
+}
+
+// failures returns how many errors of a kind there were.
+func (s *stats) failures(kind int) uint64 {
+	n := s.errors[kind].Load()
+	for _, c := range s.commands {
+		n += c.errors[kind].Load()
+	}
+	return n
 }

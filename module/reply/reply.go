@@ -27,6 +27,7 @@ package reply
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -71,6 +72,7 @@ type Reply struct {
 	kind    Kind
 	atLeast bool    // KindInt: see AtLeast
 	bools   bool    // KindArray: of booleans, which data has instead of elems, 1 or 0 for each
+	full    bool    // see Full
 	num     int64   // KindInt: the value; KindBool: 0 or 1; KindDouble: its IEEE 754 bits
 	data    []byte  // KindStatus, KindError, KindBulk, KindVerbatim
 	elems   []Reply // KindArray, KindSet; KindMap: key, value, key, ...; KindEither: RESP2, RESP3
@@ -304,6 +306,41 @@ func (r Reply) Size() int {
 
 // IsError reports whether the reply is an error. An array that contains an error is not one.
 func (r Reply) IsError() bool { return r.kind == KindError }
+
+// Full marks a reply that says that an item had no room in a filter. Commands say it in different words, and some by a
+// number or a boolean among those for other items. Errors tells them all.
+func Full(r Reply) Reply {
+	r.full = true
+	return r
+}
+
+// IsFull reports whether the reply was marked by Full.
+func (r Reply) IsFull() bool { return r.full }
+
+// errFull stands for a number or a boolean that Full has marked.
+var errFull = Full(Error("Filter is full"))
+
+// Errors returns the errors in a reply, in order: itself if it is one, and those among its elements, at any depth. For
+// a reply that is no error but was marked by Full, it returns an error that says the same.
+func (r Reply) Errors() iter.Seq[Reply] {
+	return func(yield func(Reply) bool) { r.eachError(yield) }
+}
+
+// eachError calls yield for each error, until that returns false, and reports whether it never did.
+func (r Reply) eachError(yield func(Reply) bool) bool {
+	switch {
+	case r.kind == KindError:
+		return yield(r)
+	case r.full:
+		return yield(errFull)
+	}
+	for _, elem := range r.form(0).elems {
+		if !elem.eachError(yield) {
+			return false
+		}
+	}
+	return true
+}
 
 // TextError is an error reply as a Go error, with the text that was given to Error. Two of them are equal, also for
 // errors.Is, if their texts are equal.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/sievekv/sievekv/module/reply"
@@ -162,5 +163,38 @@ func TestBools(t *testing.T) {
 	}
 	if _, ok := plain.AsBools(); ok {
 		t.Error("an array of replies has AsBools")
+	}
+}
+
+// Errors finds errors at any depth, and what Full has marked.
+func TestReply_Errors(t *testing.T) {
+	full := reply.Full(reply.Error("ERR full"))
+	for name, test := range map[string]struct {
+		reply reply.Reply
+		want  []string
+	}{
+		"nil":              {reply.Nil, nil},
+		"error":            {reply.Error("ERR a"), []string{"ERR a"}},
+		"full":             {full, []string{"ERR full"}},
+		"marked number":    {reply.Full(reply.Int(-1)), []string{"Filter is full"}},
+		"number":           {reply.Int(-1), nil},
+		"marked forms":     {reply.Array(reply.Int(1), reply.Full(reply.Either(reply.Int(-1), reply.Bool(false)))), []string{"Filter is full"}},
+		"booleans":         {reply.Bools([]bool{true, false}), nil},
+		"arrays":           {reply.Array(reply.Error("ERR a"), reply.Array(reply.OK, full), reply.Error("ERR b")), []string{"ERR a", "ERR full", "ERR b"}},
+		"map and set":      {reply.Map(reply.Field("a", reply.Set(reply.Error("ERR a")))), []string{"ERR a"}},
+		"one of two forms": {reply.Either(reply.Array(reply.Error("ERR a")), reply.Map(reply.Field("a", reply.Error("ERR a")))), []string{"ERR a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for failure := range test.reply.Errors() {
+				got = append(got, string(failure.Bytes()))
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			for range test.reply.Errors() {
+				break // must end the iteration
+			}
+		})
 	}
 }

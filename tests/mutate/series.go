@@ -25,7 +25,7 @@ var inSeries = []mutation{
 	inServer("a series counts as one command", "^TestSeries_oneCommit$", edit{"server/series.go",
 		"c.server.stats.countSeries(cmd, n, took, failed)", "c.server.stats.countSeries(cmd, 1, took, failed)"}),
 	inServer("errors of a series are not counted", "^TestSeries_oneByOne$", edit{"server/series.go",
-		"			failed++\n", ""}),
+		"		failed += c.server.stats.countErrors(cmd, s.Replies[i])\n", ""}),
 	inServer("the slow log has one command of a series", "^TestSeries_slowLog$", edit{"server/series.go",
 		"	for i := range s.Len() {\n		log.add", "	for i := range 1 {\n		log.add"}),
 }

@@ -100,6 +100,7 @@ func (c *conn) permit(cmd *module.Command, args [][]byte) (reply.Reply, bool) {
 		}
 		return reply.Reply{}, false
 	}
+	c.server.stats.countDenial(denial)
 	_, multi := txn.Queued(c.session)
 	c.noteDenial(denial.Reason(), denial.Object(), multi || c.executing, c.user.Name())
 	c.server.warnings.tell(slog.LevelWarn, "", "sievekv: command refused to a user", "user", c.user.Name(), "client", c.net.RemoteAddr(),

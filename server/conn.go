@@ -337,7 +337,6 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		}
 	}
 	if !c.authenticated && (cmd == nil || !beforeLogin[cmd.Name]) {
-		c.server.stats.refusedCommands.Add(1)
 		c.fail(cmd, reply.Error("NOAUTH Authentication required."))
 		return
 	}

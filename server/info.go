@@ -160,7 +160,9 @@ func statsInfo(s *Server) []module.InfoField {
 		{Name: "expired_keys", Value: s.db.ExpiredKeys()},
 		{Name: "evicted_keys", Value: 0},
 		{Name: "acl_access_denied_auth", Value: s.stats.wrongPasswords.Load()},
-		{Name: "acl_access_denied_cmd", Value: s.stats.refusedCommands.Load()},
+		{Name: "acl_access_denied_cmd", Value: s.stats.deniedCommands.Load()},
+		{Name: "acl_access_denied_key", Value: s.stats.deniedKeys.Load()},
+		{Name: "acl_access_denied_channel", Value: 0},
 		{Name: "unknown_commands", Value: s.stats.unknown.Load()},
 		{Name: "total_error_replies", Value: errors},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/server/acl"
 )
 
 // stats counts events since the server started, or since CONFIG RESETSTAT.
@@ -17,7 +18,8 @@ type stats struct {
 	refused         atomic.Uint64 // connections
 	limited         atomic.Uint64 // connections closed for exceeding a limit
 	protocolErrors  atomic.Uint64
-	refusedCommands atomic.Uint64 // because the client was not authenticated
+	deniedCommands  atomic.Uint64 // to users who may not run them
+	deniedKeys      atomic.Uint64 // commands with keys that their users may not use
 	wrongPasswords  atomic.Uint64
 	handshakes      atomic.Uint64 // TLS handshakes that failed
 	closedStrangers atomic.Uint64 // to make room for other connections
@@ -66,6 +68,15 @@ func (s *stats) count(cmd *module.Command, took time.Duration, outcome module.Ou
 	}
 }
 
+// countDenial counts a command that a user may not run, as in Redis: by the reason.
+func (s *stats) countDenial(d *acl.Denial) {
+	if d.Reason() == "key" {
+		s.deniedKeys.Add(1)
+		return
+	}
+	s.deniedCommands.Add(1)
+}
+
 // refuse counts the error for a command that was not run, or, with nil, for an unknown one or malformed input.
 func (s *stats) refuse(cmd *module.Command, failure reply.Reply) {
 	if cmd == nil {
@@ -98,7 +109,7 @@ func (s *stats) countSeries(cmd *module.Command, calls int, took time.Duration, 
 }
 
 func (s *stats) reset() {
-	for _, n := range []*atomic.Uint64{&s.accepted, &s.refused, &s.limited, &s.protocolErrors, &s.refusedCommands, &s.wrongPasswords, &s.handshakes, &s.closedStrangers, &s.unknown, &s.bytesOut} {
+	for _, n := range []*atomic.Uint64{&s.accepted, &s.refused, &s.limited, &s.protocolErrors, &s.deniedCommands, &s.deniedKeys, &s.wrongPasswords, &s.handshakes, &s.closedStrangers, &s.unknown, &s.bytesOut} {
 		n.Store(0)
 	}
 	for _, c := range s.commands {

@@ -109,3 +109,52 @@ EXEC => [[...] [...] :1]
 		}
 	}
 }
+
+// Refusals count by their reason, and as rejected calls, not as failed ones.
+func TestStats_refusals(t *testing.T) {
+	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
+	stranger, admin := w.client(), w.client()
+	admin.answers("AUTH secret => +OK\nACL SETUSER bob on >b ~own:* +@all -incr => +OK")
+	stranger.answers(`
+GET own:k => -NOAUTH...
+GET own:k => -NOAUTH...
+NOSUCH => -NOAUTH...
+AUTH bob x => -WRONGPASS...
+AUTH bob b => +OK
+GET own:k => $-1
+GET other => -NOPERM...
+GET => -ERR wrong number...
+MULTI => +OK
+GET other => -NOPERM...
+INCR own:k => -NOPERM...
+MULTI => -ERR MULTI calls can not be nested
+BF.LOADCHUNK own:k 1 x => -ERR Command not allowed inside a transaction
+EXEC => -EXECABORT...
+MULTI => +OK
+GET own:k => +QUEUED
+`)
+	admin.answers("ACL SETUSER bob -get => +OK")
+	stranger.answers("EXEC => [-NOPERM...]")
+	for field, want := range map[string]string{
+		"acl_access_denied_auth": "1", "acl_access_denied_cmd": "2", "acl_access_denied_key": "2", "acl_access_denied_channel": "0",
+	} {
+		if got := admin.info("stats", field); got != want {
+			t.Errorf("%s is %s, want %s", field, got, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"get":          "calls=1,rejected_calls=6,failed_calls=0", // two without a password, three without a permission, one without a key
+		"incr":         "calls=0,rejected_calls=1,failed_calls=0",
+		"auth":         "calls=3,rejected_calls=0,failed_calls=1",
+		"multi":        "calls=2,rejected_calls=1,failed_calls=0",
+		"bf.loadchunk": "calls=0,rejected_calls=1,failed_calls=0",
+		"exec":         "calls=2,rejected_calls=0,failed_calls=1",
+	} {
+		if got := counts(admin, name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if got, want := errorsOf(admin), "ERR:count=3 EXECABORT:count=1 NOAUTH:count=3 NOPERM:count=4 WRONGPASS:count=1 "; got != want {
+		t.Errorf("INFO errorstats has %q, want %q", got, want)
+	}
+}

@@ -448,42 +448,52 @@ func TestRecover_manifestCompacted(t *testing.T) {
 	}
 }
 
-// corruptLog flips a bit at the beginning of the log, which has the names of keys behind that. It returns the store.
-func corruptLog(t *testing.T) (dir string) {
+// corruptLog flips a bit at the beginning of the log, which has the names of keys behind that. It returns the store, in which some
+// keys were there before, to expire in an hour.
+func corruptLog(t *testing.T, before ...string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)
-	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}), db.Close())
-	db = open(t, dir)
+	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}))
+	for _, key := range before {
+		_, err := db.SetWith(key, []byte("x"), sievekv.SetOptions{ExpireAt: time.Now().Add(time.Hour)})
+		check(t, err)
+	}
+	check(t, db.Close())
+	loseCommits(t, dir, func(db *sievekv.DB) error {
+		_, err := db.Bloom("bloom").AddString("alice")
+		return err
+	})
+	return dir
+}
+
+// loseCommits writes a hundred keys, and what f does, to a log, and flips a bit at its beginning.
+func loseCommits(t *testing.T, dir string, f func(db *sievekv.DB) error) {
+	t.Helper()
+	db := open(t, dir)
 	for i := range 100 {
 		check(t, db.Set("key "+strconv.Itoa(i), make([]byte, 1000)))
 	}
-	_, err := db.Bloom("bloom").AddString("alice")
-	check(t, err, db.Close())
-	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	check(t, err)
-	slices.Sort(names)
-	name := names[len(names)-1]
-	b, err := os.ReadFile(name)
-	check(t, err)
+	check(t, f(db), db.Close())
+	name, b := last(dir, "*.log")
 	b[500] ^= 1
 	check(t, os.WriteFile(name, b, 0o600))
-	return dir
 }
 
 // TestRecover_earlier recovers an earlier state. Its filters may miss items, so all are marked. What can be read behind
 // the damage is told.
 func TestRecover_earlier(t *testing.T) {
-	dir := corruptLog(t)
+	dir := corruptLog(t, "key 99")
 	report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
 	check(t, err)
-	if !report.Earlier || report.Whole() || report.Recovered != 1 || !slices.Contains(report.Changed, "bloom") ||
+	if !report.Earlier || report.Whole() || report.Recovered != 2 || !slices.Contains(report.Changed, "bloom") ||
 		!slices.Contains(report.Changed, "key 1") || !slices.Contains(report.Changed, "key 99") || slices.Contains(report.Changed, "key 0") {
 		t.Errorf("%+v", report)
 	}
 	checked, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{})
 	check(t, err)
-	if got := fmt.Sprint(checked.Damaged); len(checked.Problems) == 0 || !strings.HasPrefix(got, "[{bloom MBbloom-- [changes by commits that are lost]} {key 1  [") || len(checked.Damaged) != len(report.Changed) {
+	if got := fmt.Sprint(checked.Damaged); len(checked.Problems) == 0 || !strings.HasPrefix(got, "[{bloom MBbloom-- [changes by commits that are lost]} {key 1  [") ||
+		!strings.HasSuffix(got, " {key 99 string [changes by commits that are lost]}]") || len(checked.Damaged) != len(report.Changed) {
 		t.Errorf("%v, damaged %s", checked.Problems, got)
 	}
 	db := open(t, dir+".new")

@@ -212,9 +212,9 @@ func aclCommands() []module.Command {
 		sub("LIST", 2, module.Admin, "", "Answers the users as lines of an ACL file.", func(c *conn, _ *module.Call) reply.Reply {
 			return eachUser(c, (*acl.User).String)
 		}),
-		sub("LOAD", 2, module.Admin, "", "Replaces all users by those of the ACL file; changes nothing if a line is wrong.", aclLoad),
+		sub("LOAD", 2, module.Admin|module.NoMulti, "", "Replaces all users by those of the ACL file; changes nothing if a line is wrong.", aclLoad),
 		sub("LOG", -2, module.Admin, "[count | RESET]", "Answers the last commands and logins that were refused, at most count, 10 by default.", aclLogCommand),
-		sub("SAVE", 2, module.Admin, "", "Writes the users to the ACL file.", aclSave),
+		sub("SAVE", 2, module.Admin|module.NoMulti, "", "Writes the users to the ACL file.", aclSave),
 		sub("SETUSER", -3, module.Admin, "username [rule [rule ...]]", "Changes a user by rules, and creates the user if necessary; changes nothing if a rule is wrong.", aclSetUser),
 		sub("USERS", 2, module.Admin, "", "Answers the names of the users.", func(c *conn, _ *module.Call) reply.Reply { return eachUser(c, (*acl.User).Name) }),
 		sub("WHOAMI", 2, 0, "", "Answers the name of the connection's user.", func(c *conn, _ *module.Call) reply.Reply {

@@ -381,11 +381,11 @@ func TestMulti_RESP3(t *testing.T) {
 	w := serve(t, nil)
 	a, b := w.client(), w.client()
 	a.answers(`
+HELLO 3 => {...}
 MULTI => +OK
-HELLO 3 => +QUEUED
 GET nosuch => +QUEUED
 BF.ADD f x => +QUEUED
-EXEC => [{...} _ #t]
+EXEC => [_ #t]
 WATCH k => +OK
 `)
 	b.answers("SET k v => +OK")

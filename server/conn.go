@@ -401,10 +401,6 @@ func (c *conn) run(cmd *module.Command, words [][]byte) reply.Reply {
 		c.session.Outcome = module.Done // RESET has made a new session
 		return r
 	}
-	if _, multi := txn.Queued(c.session); multi && cmd != nil && outsideMulti[cmd.Name] {
-		c.session.Refused() // makes EXEC fail
-		return reply.Error("ERR Command not allowed inside a transaction")
-	}
 	switch {
 	case cmd == nil:
 	case cmd.Flags&module.Admin != 0:

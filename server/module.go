@@ -42,9 +42,6 @@ func hubOf(db *kv.DB) *hub {
 // beforeLogin are the commands that need no authentication.
 var beforeLogin = map[string]bool{"AUTH": true, "HELLO": true, "QUIT": true, "RESET": true}
 
-// outsideMulti are the commands that MULTI refuses.
-var outsideMulti = map[string]bool{"SHUTDOWN": true}
-
 // onConnection are the commands that run at once even after MULTI, besides the transaction commands.
 var onConnection = map[string]bool{"QUIT": true, "RESET": true}
 
@@ -54,6 +51,12 @@ func commands() []module.Command {
 			Name: name, Arity: arity, Flags: module.Fast | module.ModuleFlag, Group: "connection",
 			Summary: summary, Syntax: syntax, Complexity: "O(1)", Example: example, Handler: onConn(f),
 		}
+	}
+	// The answer to a password may be delayed, see guesses. In a transaction that would delay every write.
+	login := func(name string, arity int, syntax, summary, example string, f func(*conn, *module.Call) reply.Reply) module.Command {
+		c := connection(name, arity, syntax, summary, example, f)
+		c.Flags |= module.NoMulti
+		return c
 	}
 	server := func(name string, arity int, flags module.Flags, syntax, summary, example string, f func(*module.Call) reply.Reply) module.Command {
 		return module.Command{
@@ -71,16 +74,16 @@ func commands() []module.Command {
 	waiting := server("WAIT", 3, 0, "numreplicas timeout", "Answers how many replicas have the writes: 0, because there are no replicas.", "WAIT 0 100", wait)
 	waiting.Categories = []string{"connection"}
 	return []module.Command{
-		connection("HELLO", -1, "[protover [AUTH username password] [SETNAME name]]",
+		login("HELLO", -1, "[protover [AUTH username password] [SETNAME name]]",
 			"Chooses the protocol, 2 or 3, and answers what the server is.", "HELLO 3", hello),
-		connection("AUTH", -2, "[username] password", "Logs in as a user; without a name as default.", "AUTH default secret", auth),
+		login("AUTH", -2, "[username] password", "Logs in as a user; without a name as default.", "AUTH default secret", auth),
 		connection("SELECT", 2, "index", "Chooses the database. The only one is 0.", "SELECT 0", selectDB),
 		connection("RESET", 1, "", "Gives the connection the state of a new one.", "RESET", reset),
 		connection("QUIT", -1, "", "Ends the connection after the replies to earlier commands.", "QUIT", quit),
 		client,
 		slow,
 		users,
-		server("SHUTDOWN", -1, module.Admin, "[NOSAVE | SAVE] [NOW] [FORCE]", "Ends the server, after everything acknowledged is on stable storage.",
+		server("SHUTDOWN", -1, module.Admin|module.NoMulti, "[NOSAVE | SAVE] [NOW] [FORCE]", "Ends the server, after everything acknowledged is on stable storage.",
 			"SHUTDOWN", shutdown),
 		waiting,
 	}
@@ -127,9 +130,6 @@ func shutdown(c *module.Call) reply.Reply {
 		default:
 			return errSyntax
 		}
-	}
-	if c.Transaction != nil {
-		return reply.Error("ERR Command not allowed inside a transaction")
 	}
 	s.askShutdown()
 	own, _ := c.Session.Connection.(*conn)

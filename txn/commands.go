@@ -1,7 +1,9 @@
 package txn
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/sievekv/sievekv/kv"
@@ -10,7 +12,9 @@ import (
 )
 
 // Module returns a module with MULTI, EXEC, DISCARD, WATCH and UNWATCH, with Redis' replies.
-func Module() module.Module {
+func Module() module.Module { return moduleWith(systemClock) }
+
+func moduleWith(after clock) module.Module {
 	row := func(name string, arity int, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply) module.Command {
 		return module.Command{
 			Name: name, Arity: arity, Flags: module.Fast | module.ModuleFlag, Group: "transactions",
@@ -21,10 +25,11 @@ func Module() module.Module {
 		"O(N) for N keys", "WATCH stock", watchCommand)
 	watch.FirstKey, watch.LastKey, watch.KeyStep, watch.KeyFlags = 1, -1, 1, []string{"RO"}
 	execute := row("EXEC", 1, "", "Runs the queued commands as one commit, and answers an array of their replies.",
-		"that of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC", exec)
+		"that of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC",
+		func(c *module.Call) reply.Reply { return exec(c, after) })
 	execute.Refusal, execute.Refused = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command", endTransaction
 	execute.Flags = module.ModuleFlag
-	return module.Module{Name: "txn", Commands: []module.Command{
+	return module.Module{Name: "txn", Settings: settings(), Commands: []module.Command{
 		row("MULTI", 1, "", "Begins a transaction: commands are queued until EXEC.", "O(1)", "MULTI", multi),
 		execute,
 		row("DISCARD", 1, "", "Ends a transaction without running the queued commands.", "O(N) for N commands", "MULTI\nSET stock 10\nDISCARD", discard),
@@ -163,7 +168,7 @@ func unwatch(c *module.Call) reply.Reply {
 // errChanged says that a watched key has changed.
 var errChanged = errors.New("txn: a watched key was changed")
 
-func exec(c *module.Call) reply.Reply {
+func exec(c *module.Call, after clock) reply.Reply {
 	s := of(c)
 	if !s.multi {
 		return reply.Error("ERR EXEC without MULTI")
@@ -172,7 +177,7 @@ func exec(c *module.Call) reply.Reply {
 	if s.aborted {
 		return reply.Error("EXECABORT Transaction discarded because of previous errors.")
 	}
-	list, err := s.run(c)
+	list, err := s.run(c, after)
 	switch {
 	case errors.Is(err, errChanged):
 		return reply.Nil
@@ -186,15 +191,18 @@ func exec(c *module.Call) reply.Reply {
 func endTransaction(c *module.Call) { of(c).end(c.Session) }
 
 // run runs the queued commands as one commit. An error of a command becomes its reply in the list.
-func (s *session) run(c *module.Call) (list []reply.Reply, err error) {
-	err = s.transact(c, func(tx *kv.Transaction) (err error) {
+func (s *session) run(c *module.Call, after clock) (list []reply.Reply, err error) {
+	ctx, done := c.Context, func() {}
+	if s.writes() {
+		ctx, done = after.limit(c)
+	}
+	defer done()
+	err = s.transact(ctx, c, func(tx *kv.Transaction) (err error) {
 		list, err = s.runIn(c, tx)
 		return err
 	})
-	if errors.Is(err, kv.ErrEnded) {
-		if cerr := c.Context.Err(); cerr != nil {
-			err = cerr // the cause, rather than that the transaction has ended
-		}
+	if ctx.Err() != nil && (errors.Is(err, kv.ErrEnded) || errors.Is(err, ctx.Err())) {
+		err = context.Cause(ctx) // rather than that the transaction has ended
 	}
 	if err != nil {
 		return nil, err
@@ -205,19 +213,22 @@ func (s *session) run(c *module.Call) (list []reply.Reply, err error) {
 // transact runs f in a transaction for the queued commands. If none of them writes, it uses a snapshot, which works
 // on a full disk and makes no writer wait. If the watch has seen no change once the snapshot is taken, the snapshot
 // has none.
-func (s *session) transact(c *module.Call, f func(*kv.Transaction) error) error {
-	for _, q := range s.queued {
-		if q.cmd.Flags&module.Write != 0 {
-			return c.DB.Update(c.Context, c.Level(), f)
-		}
+func (s *session) transact(ctx context.Context, c *module.Call, f func(*kv.Transaction) error) error {
+	if s.writes() {
+		return c.DB.Update(ctx, c.Level(), f)
 	}
-	err := c.DB.View(c.Context, f)
+	err := c.DB.View(ctx, f)
 	if errors.Is(err, errChanged) { // the answer must be as durable as any other
 		if serr := c.DB.Settle(c.Level()); serr != nil {
 			return serr
 		}
 	}
 	return err
+}
+
+// writes reports whether a queued command may write.
+func (s *session) writes() bool {
+	return slices.ContainsFunc(s.queued, func(q queued) bool { return q.cmd.Flags&module.Write != 0 })
 }
 
 func (s *session) runIn(c *module.Call, tx *kv.Transaction) ([]reply.Reply, error) {
@@ -238,8 +249,8 @@ func (s *session) runIn(c *module.Call, tx *kv.Transaction) ([]reply.Reply, erro
 		r := c.Session.Run(tx.Context(), tx, q.cmd, q.args)
 		// If the end of the context stopped a command, none may take effect: a DEL must not be done without the COPY
 		// before it.
-		if err := c.Context.Err(); err != nil {
-			return nil, err
+		if err := tx.Context().Err(); err != nil {
+			return nil, context.Cause(tx.Context())
 		}
 		if err := c.Charge(r.Size()); err != nil {
 			return nil, err // the transaction writes nothing

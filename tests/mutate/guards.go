@@ -696,8 +696,8 @@ var guards = []mutation{
 	}},
 	{name: "SHUTDOWN is queued", pkg: "./server", tests: "^TestShutdownCommand$", edits: []edit{
 		{"server/module.go",
-			"map[string]bool{\"SHUTDOWN\": true}",
-			"map[string]bool{}"},
+			"module.Admin|module.NoMulti",
+			"module.Admin"},
 	}},
 	{name: "SHUTDOWN is answered", pkg: "./server", tests: "^TestShutdownCommand$", edits: []edit{
 		{"server/module.go",

@@ -446,7 +446,7 @@ var protocols = []mutation{
 		"range slices.Sorted(slices.Values(w.built)) {",
 		"range []uint64(nil) {"}}, pkg: "./tests", tests: "^TestExec_flushAllBeforeBuilds$"},
 	{name: "a transaction goes on where its context has ended", edits: []edit{{"txn/commands.go",
-		"		if err := c.Context.Err(); err != nil {\n",
+		"		if err := tx.Context().Err(); err != nil {\n",
 		"		if err := error(nil); err != nil {\n"}}, pkg: "./tests", tests: "^TestCommands_givenUp$"},
 
 	// The number of keys that expire: see kv/expiring.go and kv/expiry/count.go.

@@ -40,9 +40,12 @@ func (f *Filter) Memory() (n int) {
 	return n
 }
 
+// HeaderLen returns the length of what the header chunk of a file has.
+func HeaderLen(file []byte) int { return int(binary.LittleEndian.Uint32(file[prefixLen+1:])) }
+
 // HeaderOf returns what the header chunk of a file describes.
 func HeaderOf(file []byte) (*format.Header, [][format.NumCounters]uint64, error) {
-	n := int(binary.LittleEndian.Uint32(file[prefixLen+1:]))
+	n := HeaderLen(file)
 	c, err := decodeContents(file[prefixLen+chunkHead:][:n])
 	if err != nil {
 		return nil, nil, err
@@ -56,6 +59,6 @@ func WithHeader(file []byte, h *format.Header, counters [][format.NumCounters]ui
 	if _, err := newEncoder(&b, &contents{h, counters}); err != nil {
 		return file
 	}
-	n := int(binary.LittleEndian.Uint32(file[prefixLen+1:]))
+	n := HeaderLen(file)
 	return Repaired(append(b.Bytes(), file[prefixLen+chunkHead+n+checksumLen:]...))
 }

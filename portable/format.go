@@ -264,11 +264,7 @@ func cutShort(err error) bool { return err == io.EOF || err == io.ErrUnexpectedE
 // decodeContents decodes the payload of the header chunk. Its errors wrap kv.ErrUnsupportedVersion or kv.ErrCorrupt.
 func decodeContents(payload []byte) (*contents, error) {
 	r := fields{rest: payload}
-	stored := r.bytes(r.uvarint())
-	if r.bad {
-		return nil, format.Corruptf("header cut short")
-	}
-	h, err := format.DecodeHeader(stored)
+	h, err := format.DecodeHeader(r.bytes(r.uvarint())) // of no bytes if it is cut short, which is an error
 	if err != nil {
 		return nil, err
 	}

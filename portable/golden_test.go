@@ -194,6 +194,7 @@ func TestImport_forged(t *testing.T) {
 		"a block too many":     func(c [][]byte) [][]byte { c[1][2] = 1; return c },
 		"a block cut short":    func(c [][]byte) [][]byte { c[1] = c[1][:len(c[1])-1]; return c },
 		"a change for a block": func(c [][]byte) [][]byte { c[1] = blocks([]byte{0, 0, 3, 0x10, 1, 0}); c[2] = []byte{4, 1}; return c },
+		"an endless number":    func(c [][]byte) [][]byte { c[1] = blocks(bytes.Repeat([]byte{0xff}, 11)); return c },
 		"an empty block":       func(c [][]byte) [][]byte { c[1] = blocks([]byte{0, 0, 0}); c[2] = []byte{4, 1}; return c },
 	} {
 		forged := forgedFile(file, change)
@@ -202,6 +203,19 @@ func TestImport_forged(t *testing.T) {
 			t.Errorf("%s: Import = %v, want %v", name, err, sievekv.ErrDamaged)
 		}
 	}
+	for n := range portable.HeaderLen(file) {
+		forged := forgedFile(file, func(c [][]byte) [][]byte { c[0] = c[0][:1+n]; return c })
+		if err := db.Import(t.Context(), "k", bytes.NewReader(forged)); !errors.Is(err, sievekv.ErrDamaged) {
+			t.Errorf("a header of %d bytes: Import = %v, want %v", n, err, sievekv.ErrDamaged)
+		}
+	}
+	must(t, db.Bloom("empty").Reserve(sievekv.BloomConfig{Capacity: 10, ErrorRate: 0.1}))
+	endless := forgedFile(export(t, db, "empty"), func(c [][]byte) [][]byte { return [][]byte{c[0], {4}} })
+	if err := db.Import(t.Context(), "k", bytes.NewReader(endless)); !errors.Is(err, sievekv.ErrDamaged) {
+		t.Errorf("an end without a number: Import = %v, want %v", err, sievekv.ErrDamaged)
+	}
+	_, err = db.Delete("empty")
+	must(t, err)
 	// Verifying a bitmap does not find these.
 	bitmap, err := os.ReadFile(filepath.Join("testdata", "bitmap.svkf"))
 	must(t, err)

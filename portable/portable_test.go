@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/sievekv/sievekv"
@@ -260,6 +261,9 @@ func TestImport_exists(t *testing.T) {
 	if err := db.Import(t.Context(), "b", bytes.NewReader(file)); !errors.Is(err, sievekv.ErrExists) {
 		t.Errorf("Import = %v, want %v", err, sievekv.ErrExists)
 	}
+	if err := db.Import(t.Context(), "b", iotest.ErrReader(errors.New("nothing is to be read"))); !errors.Is(err, sievekv.ErrExists) {
+		t.Errorf("Import = %v, want %v", err, sievekv.ErrExists)
+	}
 	if v, _ := db.Get("b"); string(v) != "2" {
 		t.Errorf("b is %q", v)
 	}
@@ -403,6 +407,25 @@ func TestImport_damaged(t *testing.T) {
 			refused(t, db, append(slices.Clone(file), file...), "twice")
 			sound(t, db, 0)
 		})
+	}
+}
+
+// A file that cannot be read, at whatever byte, or behind its end, is not called damaged.
+func TestImport_unreadable(t *testing.T) {
+	db := open(t, 1)
+	must(t, db.Bloom("a").Reserve(sievekv.BloomConfig{Capacity: 10, ErrorRate: 0.1}))
+	_, err := db.Bloom("a").AddString("x")
+	must(t, err)
+	file := export(t, db, "a")
+	broken := errors.New("the disk is broken")
+	for n := range len(file) + 1 {
+		reader := func() io.Reader { return io.MultiReader(bytes.NewReader(file[:n]), iotest.ErrReader(broken)) }
+		_, rerr := sievekv.ReadFilter(reader())
+		for name, err := range map[string]error{"Import": db.Import(t.Context(), "b", reader()), "ReadFilter": rerr} {
+			if !errors.Is(err, broken) || errors.Is(err, sievekv.ErrDamaged) {
+				t.Errorf("%s after %d bytes = %v", name, n, err)
+			}
+		}
 	}
 }
 

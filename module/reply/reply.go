@@ -67,7 +67,7 @@ func (k Kind) String() string {
 
 // Reply is the answer of a command. The zero value is Nil.
 //
-// Empty strings and lists are nil slices inside, so that reflect.DeepEqual compares two replies.
+// Empty strings and lists are nil slices inside, so that reflect.DeepEqual compares two replies, and their marks.
 type Reply struct {
 	kind    Kind
 	atLeast bool    // KindInt: see AtLeast

@@ -39,3 +39,6 @@ func (p PassRate) Pass(id string) (told bool) { _, told = p.r.pass(id); return t
 func (p PassRate) Kept() int { return len(p.r.passed) }
 
 func (p PassRate) Read() (rate float64, above bool) { return p.r.read() }
+
+// OnceKey returns the key of the store that has the answer under a key of Once.
+func OnceKey(key string) string { return onceKey(key) }

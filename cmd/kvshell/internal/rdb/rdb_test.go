@@ -315,6 +315,7 @@ func TestReader_bad(t *testing.T) {
 		{[]byte("REDIS0000\xff" + noSum), rdb.ErrDamaged},
 		{[]byte("REDIS-001\xff" + noSum), rdb.ErrDamaged},
 		{[]byte("MySQLdump\xff" + noSum), rdb.ErrDamaged},
+		{[]byte("000000011\xff" + noSum), rdb.ErrDamaged},
 		{append(rdbtest.New(9).Set("k", "v").Bytes(), "*2\r\n$3\r\nDEL\r\n"...), rdb.ErrUnsupported}, // an append-only file
 		{rdbtest.New(9).Aux("aof-base", "1").Set("k", "v").Bytes(), rdb.ErrUnsupported},
 		{rdbtest.New(9).Raw(250).Text("aof-base").Raw(0xc0, 1).Set("k", "v").Bytes(), rdb.ErrUnsupported}, // as Redis writes it
@@ -323,9 +324,11 @@ func TestReader_bad(t *testing.T) {
 		{rdbtest.New(9).Key(6, "k").Bytes(), rdb.ErrUnsupported},
 		{rdbtest.New(9).Key(33, "k").Bytes(), rdb.ErrUnsupported},
 		{rdbtest.New(14).Key(28, "k").Raw(1, 2, 0, 0, 0).Bytes(), rdb.ErrDamaged},     // a flag that there is not
+		{rdbtest.New(14).Key(28, "k").Raw(0, 2, 0, 0).Bytes(), rdb.ErrDamaged},        // nor with what it would announce
 		{rdbtest.New(14).Key(28, "k").Raw(1, 0, 0, 4, 0).Bytes(), rdb.ErrDamaged},     // an element of no kind
 		{rdbtest.New(14).Key(28, "k").Length(math.MaxUint64).Bytes(), rdb.ErrDamaged}, // more than the file has
 		{rdbtest.New(15).Key(32, "k").Raw(1).Text("v").Bytes(), rdb.ErrDamaged},       // of no template
+		{rdbtest.New(15).Key(32, "k").Raw(1).Bytes(), rdb.ErrDamaged},                 // nor without values
 		{rdbtest.New(9).Raw(246).Bytes(), rdb.ErrUnsupported},
 		{rdbtest.New(9).Key(0, "k").Raw(0x82).Bytes(), rdb.ErrDamaged},
 		{rdbtest.New(9).Key(0, "k").Raw(0xc4).Bytes(), rdb.ErrDamaged},
@@ -529,6 +532,8 @@ func TestFilter_bad(t *testing.T) {
 	begin := func(name string) *rdbtest.File { return rdbtest.New(9).Key(7, "k").Module(name, 4) }
 	for name, file := range map[string]*rdbtest.File{
 		"another kind of field": begin(rdb.Bloom).Raw(1, 0),
+		"only another kind":     begin(rdb.Bloom).Raw(1, 0, 2, 0, 2, 5, 2, 2, 0),
+		"growth too large":      begin(rdb.Bloom).Raw(2, 0, 2, 0, 2, 5, 2).Length(1 << 32).Raw(0),
 		"too many sub-filters":  begin(rdb.Bloom).Raw(2, 0, 2).Length(1 << 32),
 		"more fields":           begin(rdb.Bloom).Raw(2, 0, 2, 0, 2, 5, 2, 2, 2, 0),
 		"too few fields":        begin(rdb.Bloom).Raw(2, 0, 2, 1, 2, 5, 2, 2, 0),

@@ -73,8 +73,12 @@ func bitNumber(arg []byte) (uint64, bool) {
 // large string.
 func Answer(c *module.Call, f func(*String) (reply.Reply, error)) reply.Reply {
 	var answer reply.Reply
+	missing := 0
 	err := c.Read(func(r kv.Reader) error {
 		return Look(r, c.Args[0], func(s *String) (err error) {
+			if missing = 1; s.there {
+				missing = 0
+			}
 			answer, err = f(s)
 			return err
 		})
@@ -82,6 +86,7 @@ func Answer(c *module.Call, f func(*String) (reply.Reply, error)) reply.Reply {
 	if err != nil {
 		return module.ErrorReply(err)
 	}
+	c.Missing(missing)
 	return answer
 }
 

@@ -187,7 +187,8 @@ func addSeries(c *module.Call, calls *module.Series) {
 func existsSeries(c *module.Call, calls *module.Series) {
 	f := recalled(c)
 	for i := f.residentSeries(calls, false); i < calls.Len(); i++ {
-		calls.Replies[i] = scalableext.Existence(f.MayContain(calls.Args(i)[1]))
+		present, err := f.MayContain(calls.Args(i)[1])
+		calls.Replies[i] = scalableext.Existence(c, present, err)
 	}
 }
 
@@ -211,7 +212,8 @@ func exists(c *module.Call) reply.Reply { return scalableext.Exists(c, recalled(
 func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
 
 func card(c *module.Call) reply.Reply {
-	return scalableext.Card(scalableext.Ask(handleOf(c).h, (*filter).items))
+	items, err := scalableext.Ask(handleOf(c).h, (*filter).items)
+	return scalableext.Card(c, items, err)
 }
 
 // sizeOf returns the size that BF.INFO answers: that of the bit arrays and of RedisBloom's bookkeeping, as clients

@@ -82,10 +82,10 @@ func (s *service) Info() (string, []module.InfoField) {
 		{Name: "fold_bytes_per_second_limit", Value: FoldBytes},
 		{Name: "objects_reclaimed", Value: m.Reclaimed},
 		{Name: "reclaim_backlog", Value: m.ReclaimBacklog},
-		{Name: "compactions", Value: m.Compactions},
-		{Name: "compaction_backlog", Value: m.CompactBacklog},
+		{Name: "object_compactions", Value: m.Compactions},
+		{Name: "object_compaction_backlog", Value: m.CompactBacklog},
 		{Name: "put_off", Value: m.PutOff},
-		{Name: "expired_keys", Value: m.ExpiredKeys},
+		{Name: "expired_keys_removed", Value: m.ExpiredKeys},
 		{Name: "expiry_backlog", Value: m.ExpiryBacklog},
 	}
 }

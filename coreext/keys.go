@@ -85,6 +85,7 @@ func exists(c *module.Call) reply.Reply {
 	if err := c.ReadKeys(func(r kv.Reader) (err error) { n, err = r.Count(c.Context, c.Args); return err }); err != nil {
 		return module.ErrorReply(err)
 	}
+	c.Missing(len(c.Args) - n)
 	return reply.Int(int64(n))
 }
 
@@ -95,6 +96,9 @@ func lookup(c *module.Call, f func(o *kv.Object, now int64) reply.Reply) reply.R
 	var now int64
 	if err := c.Read(func(r kv.Reader) (err error) { o, err = r.Lookup(c.Args[0]); now = r.Now(); return err }); err != nil {
 		return module.ErrorReply(err)
+	}
+	if o == nil {
+		c.Missing(1)
 	}
 	return f(o, now)
 }

@@ -125,12 +125,18 @@ func readString(c *module.Call, f func(value []byte) reply.Reply) reply.Reply {
 	if err := c.Read(func(r kv.Reader) (err error) { value, err = stringUnder(c, r, c.Args[0]); return err }); err != nil {
 		return module.ErrorReply(err)
 	}
+	if value == nil {
+		c.Missing(1)
+	}
 	return f(value)
 }
 
 func get(c *module.Call) reply.Reply {
 	if c.Transaction == nil {
 		if value, known := c.DB.StringInMemory(c.Args[0], c.Memory()); known {
+			if value == nil {
+				c.Missing(1)
+			}
 			return bulk(c.Remember(value))
 		}
 	}
@@ -158,9 +164,9 @@ func getRange(c *module.Call) reply.Reply {
 }
 
 func mget(c *module.Call) reply.Reply {
-	list := make([]reply.Reply, 0, len(c.Args))
+	list, missing := make([]reply.Reply, 0, len(c.Args)), 0
 	err := c.ReadKeys(func(r kv.Reader) error {
-		list = list[:0]
+		list, missing = list[:0], 0
 		for i, key := range c.Args {
 			if err := kv.GivenUp(c.Context, i); err != nil {
 				return err
@@ -172,6 +178,9 @@ func mget(c *module.Call) reply.Reply {
 			if err := c.Charge(len(value)); err != nil {
 				return err
 			}
+			if value == nil && err == nil {
+				missing++
+			}
 			list = append(list, bulk(value))
 		}
 		return nil
@@ -179,6 +188,7 @@ func mget(c *module.Call) reply.Reply {
 	if err != nil {
 		return module.ErrorReply(err)
 	}
+	c.Missing(missing)
 	return reply.Array(list...)
 }
 

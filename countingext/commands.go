@@ -181,11 +181,12 @@ func countCommand(c *module.Call) reply.Reply {
 	if n == MaxCount && err == nil {
 		return reply.AtLeast(MaxCount)
 	}
-	return scalableext.Count(n, err)
+	return scalableext.Count(c, n, err)
 }
 
 func card(c *module.Call) reply.Reply {
-	return scalableext.Card(scalableext.Ask(handleOf(c).h, (*filter).items))
+	items, err := scalableext.Ask(handleOf(c).h, (*filter).items)
+	return scalableext.Card(c, items, err)
 }
 
 func info(c *module.Call) reply.Reply {

@@ -359,7 +359,10 @@ func exists(c *module.Call) reply.Reply { return scalableext.Exists(c, recalled(
 
 func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
 
-func countCommand(c *module.Call) reply.Reply { return scalableext.Count(handleOf(c).Count(c.Args[1])) }
+func countCommand(c *module.Call) reply.Reply {
+	n, err := handleOf(c).Count(c.Args[1])
+	return scalableext.Count(c, n, err)
+}
 
 func del(c *module.Call) reply.Reply {
 	deleted, err := handleOf(c).Delete(c.Args[1])

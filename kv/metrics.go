@@ -41,7 +41,7 @@ type Metrics struct {
 
 	Commits         uint64
 	CommitBytes     uint64
-	GrowthLogBytes  uint64 // of the logs from which filters grow, a part of CommitBytes; those of commits that failed are counted, too
+	GrowthLogBytes  uint64 // since Open, of the logs from which filters grow, a part of all CommitBytes; those of commits that failed are counted, too
 	Syncs           uint64 // of the log
 	LastSequence    uint64
 	DurableSequence uint64
@@ -154,7 +154,7 @@ func (db *DB) ResetStats() {
 	db.strings.Reset()
 	s := &db.stats
 	for _, n := range []interface{ Store(uint64) }{
-		&s.commits, &s.commitBytes, &s.loggedBytes, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,
+		&s.commits, &s.commitBytes, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,
 		&s.compactions, &s.putOff, db.residency.Evicted(),
 	} {
 		n.Store(0)

@@ -54,4 +54,5 @@ func (s *Session) DoSeries(ctx context.Context, cmd *Command, calls *Series) {
 	*c = Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: calls.Args(0)}
 	cmd.Series(c, calls)
 	s.returnCall(c)
+	s.countKeys(cmd, calls.Args(0), calls.Len(), reply.Nil)
 }

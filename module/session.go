@@ -37,6 +37,10 @@ type Session struct {
 	// Ran, if set, is told of each command that Run was given, how long it took, its outcome and its reply.
 	Ran func(cmd *Command, took time.Duration, outcome Outcome, r reply.Reply)
 
+	// Keys counts the keys of commands. The caller of Do may set it back to zero.
+	Keys    KeyCounts
+	missing int // keys that the present call has not found
+
 	// ShortLived says that the caller of Do needs a reply only until the next command. Then that may use the memory of
 	// the reply.
 	ShortLived bool
@@ -137,6 +141,7 @@ func (s *Session) DoNamed(ctx context.Context, named *Command, words [][]byte) r
 	r := cmd.Handler(c)
 	s.returnCall(c)
 	s.Outcome = Done
+	s.countKeys(cmd, args, 1, r)
 	return r
 }
 
@@ -172,5 +177,7 @@ func (s *Session) runIn(ctx context.Context, tx *kv.Transaction, cmd *Command, a
 			return r, Refused
 		}
 	}
-	return cmd.Handler(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args, Transaction: tx}), Done
+	r := cmd.Handler(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args, Transaction: tx})
+	s.countKeys(cmd, args, 1, r)
+	return r, Done
 }

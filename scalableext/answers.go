@@ -51,6 +51,13 @@ func Absent(err error) bool {
 	return errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrWrongType)
 }
 
+// countMissing counts the key of a call as missing if the error says so.
+func countMissing(c *module.Call, err error) {
+	if err != nil && errors.Is(err, kv.ErrNotFound) {
+		c.Missing(1)
+	}
+}
+
 // Lookup has the methods of a handle that Exists and MExists need.
 type Lookup interface {
 	MayContain(item []byte) (bool, error)
@@ -59,11 +66,13 @@ type Lookup interface {
 
 // Exists answers whether an item may be in a filter.
 func Exists(c *module.Call, f Lookup) reply.Reply {
-	return Existence(f.MayContain(c.Args[1]))
+	present, err := f.MayContain(c.Args[1])
+	return Existence(c, present, err)
 }
 
 // Existence answers what MayContain has returned.
-func Existence(present bool, err error) reply.Reply {
+func Existence(c *module.Call, present bool, err error) reply.Reply {
+	countMissing(c, err)
 	if err != nil && !Absent(err) {
 		return ErrorReply(err)
 	}
@@ -74,7 +83,9 @@ func Existence(present bool, err error) reply.Reply {
 func MExists(c *module.Call, f Lookup) reply.Reply {
 	items := c.Args[1:]
 	present := make([]bool, len(items))
-	switch err := f.MayContainMany(items, present); {
+	err := f.MayContainMany(items, present)
+	countMissing(c, err)
+	switch {
 	case Absent(err):
 		clear(present)
 	case err != nil:
@@ -84,7 +95,8 @@ func MExists(c *module.Call, f Lookup) reply.Reply {
 }
 
 // Count answers a count of an item.
-func Count(n int, err error) reply.Reply {
+func Count(c *module.Call, n int, err error) reply.Reply {
+	countMissing(c, err)
 	switch {
 	case Absent(err):
 		return reply.Int(0)
@@ -95,7 +107,8 @@ func Count(n int, err error) reply.Reply {
 }
 
 // Card answers the number of items of a filter, 0 for a missing key.
-func Card(items uint64, err error) reply.Reply {
+func Card(c *module.Call, items uint64, err error) reply.Reply {
+	countMissing(c, err)
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return ErrorReply(err)
 	}

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sievekv/sievekv/kv/text"
@@ -257,6 +259,24 @@ func showAddress(addr, local net.Addr) string {
 	return addr.String()
 }
 
+// descriptorOf returns the number of a connection's descriptor, -1 if it has none, or is closed.
+func descriptorOf(nc net.Conn) int {
+	if secret, ok := nc.(*tls.Conn); ok {
+		nc = secret.NetConn()
+	}
+	socket, ok := nc.(syscall.Conn)
+	if !ok {
+		return -1
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return -1
+	}
+	number := -1
+	_ = raw.Control(func(fd uintptr) { number = int(fd) }) // fails if the connection is closed
+	return number
+}
+
 // line returns the connection's line of CLIENT LIST in the format of Redis 7.4. Fields without a meaning here are
 // constant.
 func (c *conn) line() string {
@@ -264,10 +284,10 @@ func (c *conn) line() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=0 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%d watch=0 "+
+	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%d watch=0 "+
 		"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 "+
 		"resp=%d lib-name=%s lib-ver=%s",
-		c.id, c.address(), c.localAddress(), a.name, int64(now.Sub(c.began).Seconds()), int64(now.Sub(a.lastActive).Seconds()),
+		c.id, c.address(), c.localAddress(), descriptorOf(c.net), a.name, int64(now.Sub(c.began).Seconds()), int64(now.Sub(a.lastActive).Seconds()),
 		a.flags(), a.queued, a.in, a.out, a.out, a.out, a.in+a.out, a.command, a.user.Load().Name(), a.protocol, a.library, a.version)
 }
 

@@ -259,7 +259,9 @@ func (c *conn) readUntil(deadline time.Time) (int, error) {
 	if c.closing.Load() {
 		return 0, os.ErrDeadlineExceeded
 	}
-	return c.in.Fill((*source)(c))
+	n, err := c.in.Fill((*source)(c))
+	c.server.stats.bytesIn.Add(uint64(n))
+	return n, err
 }
 
 // runBuffered runs the commands that are complete in the buffer, sends their replies, and reports whether the
@@ -373,12 +375,14 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	if c.unsettled && cmd != nil && writes(cmd) && !queued {
 		c.writes = append(c.writes, span{start, len(c.out), cmd})
 	}
+	c.server.stats.countKeys(c.session)
 	c.noteQueued()
 	now := time.Now()
 	took := now.Sub(begin)
 	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
 	c.server.stats.count(cmd, took, c.session.Outcome, r)
 	c.server.slow.add(c, cmd, words, begin, took)
+	c.server.stats.rate.note(now.Sub(c.server.started), c.server.stats.total)
 	c.clock = now
 }
 
@@ -494,6 +498,15 @@ func isQueued(r reply.Reply) bool {
 func (c *conn) noteQueued() {
 	words, keys, bytes := txn.Held(c.session)
 	c.queuedBytes = words*wordBytes + keys*watchBytes + bytes
+	n, multi := txn.Queued(c.session)
+	if !multi {
+		n = -1
+	}
+	if a := &c.about; a.queued != n { // only this goroutine writes it
+		a.mu.Lock()
+		a.queued = n
+		a.mu.Unlock()
+	}
 }
 
 // wordBytes is roughly the memory of a word besides its bytes. watchBytes is that of a watched key, in the maps by
@@ -597,7 +610,7 @@ func (c *conn) reset() {
 	c.beDefault()
 	c.setStranger(!c.authenticated)
 	c.about.mu.Lock()
-	c.about.name, c.about.protocol, c.about.queued = "", 2, -1
+	c.about.name, c.about.protocol = "", 2
 	c.about.noEvict, c.about.noTouch = false, false
 	c.about.mu.Unlock()
 }
@@ -631,18 +644,14 @@ func (c *conn) noteCommand(cmd *module.Command, words [][]byte, now time.Time) {
 			name += "|" + lower(words[1])
 		}
 	}
-	n, multi := txn.Queued(c.session)
-	if !multi {
-		n = -1
-	}
 	in, out := c.in.Size(), cap(c.out)
 	a := &c.about
 	// Only this goroutine writes these fields, so it may read them without the lock.
-	if a.command == name && a.queued == n && a.in == in && a.out == out && now.Sub(a.lastActive) < idleExact {
+	if a.command == name && a.in == in && a.out == out && now.Sub(a.lastActive) < idleExact {
 		return
 	}
 	a.mu.Lock()
-	a.command, a.lastActive, a.queued = name, now, n
+	a.command, a.lastActive = name, now
 	a.in, a.out = in, out
 	a.mu.Unlock()
 }

@@ -184,7 +184,7 @@ CLIENT SETINFO LIB-NAME => -ERR wrong number of arguments for 'client|setinfo' c
 CLIENT NO-EVICT on => +OK
 CLIENT NO-TOUCH ON => +OK
 CLIENT NO-EVICT maybe => -ERR syntax error
-CLIENT INFO => "id=1 addr=pipe laddr=pipe fd=0 name=ann age=0 idle=0 flags=eT db=0 sub=0 psub=0 ssub=0 multi=-1 ... cmd=client|info user=default redir=-1 resp=2 lib-name=lib lib-ver=1.2\n"
+CLIENT INFO => "id=1 addr=pipe laddr=pipe fd=-1 name=ann age=0 idle=0 flags=eT db=0 sub=0 psub=0 ssub=0 multi=-1 ... cmd=client|info user=default redir=-1 resp=2 lib-name=lib lib-ver=1.2\n"
 CLIENT NO-EVICT off => +OK
 CLIENT NO-TOUCH off => +OK
 CLIENT INFO => "id=1 ... flags=N ...\n"

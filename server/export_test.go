@@ -213,3 +213,12 @@ func (s *Server) SavesACL() bool {
 	}
 	return true
 }
+
+// Rate is rate for tests.
+type Rate struct{ rate }
+
+// Note is note.
+func (r *Rate) Note(at time.Duration, total func() uint64) { r.note(at, total) }
+
+// PerSecond is perSecond.
+func (r *Rate) PerSecond(now time.Duration, total uint64) uint64 { return r.perSecond(now, total) }

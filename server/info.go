@@ -28,6 +28,7 @@ func (h *hub) services() []module.Service {
 		section("Replication", func(*Server) []module.InfoField {
 			return []module.InfoField{{Name: "role", Value: "master"}, {Name: "connected_slaves", Value: 0}}
 		}),
+		section("CPU", cpuInfo),
 		section("Commandstats", commandStatsInfo),
 		section("Errorstats", errorStatsInfo),
 		section("Cluster", func(*Server) []module.InfoField { return []module.InfoField{{Name: "cluster_enabled", Value: 0}} }),
@@ -88,6 +89,7 @@ func serverInfo(s *Server) []module.InfoField {
 		{Name: "arch_bits", Value: 32 << (^uint(0) >> 63)},
 		{Name: "go_version", Value: runtime.Version()},
 		{Name: "process_id", Value: os.Getpid()},
+		{Name: "run_id", Value: s.runID},
 		{Name: "tcp_port", Value: s.port()},
 		{Name: "uptime_in_seconds", Value: up},
 		{Name: "uptime_in_days", Value: up / (24 * 60 * 60)},
@@ -151,6 +153,8 @@ func statsInfo(s *Server) []module.InfoField {
 	return []module.InfoField{
 		{Name: "total_connections_received", Value: s.stats.accepted.Load()},
 		{Name: "total_commands_processed", Value: s.stats.total()},
+		{Name: "instantaneous_ops_per_sec", Value: s.stats.rate.perSecond(time.Since(s.started), s.stats.total())},
+		{Name: "total_net_input_bytes", Value: s.stats.bytesIn.Load()},
 		{Name: "total_net_output_bytes", Value: s.stats.bytesOut.Load()},
 		{Name: "rejected_connections", Value: s.stats.refused.Load()},
 		{Name: "limited_connections", Value: s.stats.limited.Load()},
@@ -159,12 +163,28 @@ func statsInfo(s *Server) []module.InfoField {
 		{Name: "protocol_errors", Value: s.stats.protocolErrors.Load()},
 		{Name: "expired_keys", Value: s.db.ExpiredKeys()},
 		{Name: "evicted_keys", Value: 0},
+		{Name: "keyspace_hits", Value: s.stats.keysFound.Load()},
+		{Name: "keyspace_misses", Value: s.stats.keysMissing.Load()},
 		{Name: "acl_access_denied_auth", Value: s.stats.wrongPasswords.Load()},
 		{Name: "acl_access_denied_cmd", Value: s.stats.deniedCommands.Load()},
 		{Name: "acl_access_denied_key", Value: s.stats.deniedKeys.Load()},
 		{Name: "acl_access_denied_channel", Value: 0},
 		{Name: "unknown_commands", Value: s.stats.unknown.Load()},
 		{Name: "total_error_replies", Value: errors},
+	}
+}
+
+func cpuInfo(*Server) []module.InfoField {
+	system, user, known := processorTime()
+	if !known {
+		return nil
+	}
+	seconds := func(name string, used time.Duration) module.InfoField {
+		return module.InfoField{Name: name, Value: fmt.Sprintf("%.6f", used.Seconds())}
+	}
+	return []module.InfoField{
+		seconds("used_cpu_sys", system), seconds("used_cpu_user", user),
+		seconds("used_cpu_sys_children", 0), seconds("used_cpu_user_children", 0),
 	}
 }
 

@@ -97,6 +97,10 @@ var serverMetrics = []single{
 	counter("protocol_errors_total", "Connections closed for malformed input.", func(s *Server) float64 { return float64(s.stats.protocolErrors.Load()) }),
 	counter("wrong_passwords_total", "Wrong passwords.", func(s *Server) float64 { return float64(s.stats.wrongPasswords.Load()) }),
 	counter("unknown_commands_total", "Commands with unknown names.", func(s *Server) float64 { return float64(s.stats.unknown.Load()) }),
+	counter("received_bytes_total", "Bytes of commands.", func(s *Server) float64 { return float64(s.stats.bytesIn.Load()) }),
+	counter("keys_found_total", "Keys that commands of category read have found.", func(s *Server) float64 { return float64(s.stats.keysFound.Load()) }),
+	counter("keys_missing_total", "Keys that commands of category read have not found.",
+		func(s *Server) float64 { return float64(s.stats.keysMissing.Load()) }),
 	counter("sent_bytes_total", "Bytes of replies.", func(s *Server) float64 { return float64(s.stats.bytesOut.Load()) }),
 }
 

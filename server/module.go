@@ -3,6 +3,7 @@ package server
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
@@ -18,7 +19,7 @@ func Module() module.Module {
 		Name: "server", Commands: commands(), Settings: settings(h), Services: h.services(),
 		ResetStats: func(*kv.DB) {
 			if s := h.server.Load(); s != nil {
-				s.stats.reset()
+				s.stats.reset(time.Since(s.started))
 			}
 		},
 	}

@@ -99,6 +99,8 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 	took := now.Sub(begin)
 	c.use.add(now, time.Duration(n)*commandTime+timeOf(n*words, len(c.out)-before))
 	c.server.stats.countSeries(cmd, n, took, failed)
+	c.server.stats.countKeys(c.session)
+	c.server.stats.rate.note(now.Sub(c.server.started), c.server.stats.total)
 	c.noteSlow(cmd, s, begin, took)
 	c.clock = now
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,6 +57,7 @@ type Server struct {
 	warnings      warnings
 	hub           *hub
 	started       time.Time
+	runID         string // random, 40 hexadecimal digits
 	limits        limits
 	room          room          // by kind of connection
 	refusing      chan struct{} // one element for each connection that is being refused
@@ -95,7 +98,7 @@ type Server struct {
 // New returns a server for a store that was opened with Module among its modules. A store has one server at a time.
 func New(db *kv.DB, o *Options) (*Server, error) {
 	s := &Server{
-		db: db, host: module.Of(db), started: time.Now(), limits: defaultLimits(),
+		db: db, host: module.Of(db), started: time.Now(), runID: newRunID(), limits: defaultLimits(),
 		shutdownAsked: make(chan struct{}),
 		listeners:     make(map[net.Listener]struct{}), conns: make(map[*conn]struct{}),
 	}
@@ -135,6 +138,12 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	}
 	s.hub = hub
 	return s, nil
+}
+
+func newRunID() string {
+	var random [20]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return hex.EncodeToString(random[:])
 }
 
 // ShutdownAsked returns a channel that the command SHUTDOWN closes. The program should then call Shutdown and close

@@ -24,7 +24,11 @@ type stats struct {
 	handshakes      atomic.Uint64 // TLS handshakes that failed
 	closedStrangers atomic.Uint64 // to make room for other connections
 	unknown         atomic.Uint64 // commands with unknown names
+	bytesIn         atomic.Uint64
 	bytesOut        atomic.Uint64
+	keysFound       atomic.Uint64 // by commands of category read
+	keysMissing     atomic.Uint64
+	rate            rate
 
 	commands []*commandStats // by module.Command.Number; the slice never changes
 	errors   errorStats      // of no command: unknown ones, and malformed input
@@ -108,8 +112,18 @@ func (s *stats) countSeries(cmd *module.Command, calls int, took time.Duration, 
 	}
 }
 
-func (s *stats) reset() {
-	for _, n := range []*atomic.Uint64{&s.accepted, &s.refused, &s.limited, &s.protocolErrors, &s.deniedCommands, &s.deniedKeys, &s.wrongPasswords, &s.handshakes, &s.closedStrangers, &s.unknown, &s.bytesOut} {
+// countKeys adds the counts of a session, and sets them back.
+func (s *stats) countKeys(session *module.Session) {
+	if k := session.Keys; k.Found+k.Missing > 0 {
+		s.keysFound.Add(k.Found)
+		s.keysMissing.Add(k.Missing)
+		session.Keys = module.KeyCounts{}
+	}
+}
+
+// reset sets all counts to 0, so long after the start of the server.
+func (s *stats) reset(now time.Duration) {
+	for _, n := range []*atomic.Uint64{&s.accepted, &s.refused, &s.limited, &s.protocolErrors, &s.deniedCommands, &s.deniedKeys, &s.wrongPasswords, &s.handshakes, &s.closedStrangers, &s.unknown, &s.bytesIn, &s.bytesOut, &s.keysFound, &s.keysMissing} {
 		n.Store(0)
 	}
 	for _, c := range s.commands {
@@ -123,6 +137,7 @@ func (s *stats) reset() {
 		}
 	}
 	s.errors.reset()
+	s.rate.restart(now)
 }
 
 // total returns how many commands ran.

@@ -8,7 +8,7 @@ func inACL(name, tests string, edits ...edit) mutation {
 var users = []mutation{
 	inServer("no command is refused to a user", "^TestACL$", edit{"server/conn.go", "\tc.session.Permit = c.permit\n", ""}),
 	inServer("the rules are not looked at when EXEC runs what is queued", "^TestACL_transaction$", edit{"module/session.go",
-		"\tif s.Permit != nil {\n\t\tif r, refused := s.Permit(cmd, args); refused {\n\t\t\treturn r, Refused\n\t\t}\n\t}\n\treturn cmd.Handler(", "\treturn cmd.Handler("}),
+		"\tif s.Permit != nil {\n\t\tif r, refused := s.Permit(cmd, args); refused {\n\t\t\treturn r, Refused\n\t\t}\n\t}\n\tr := cmd.Handler(", "\tr := cmd.Handler("}),
 	inServer("a command refused to a user does not end the transaction", "^TestACL_transaction$", edit{"module/session.go",
 		"refused {\n\t\t\tif s.Refused != nil {\n\t\t\t\ts.Refused()\n\t\t\t}\n", "refused {\n"}),
 	inServer("the end of a connection asks for permission to leave its transaction", "^TestACL_(connection|stranger)Ends$", edit{"server/conn.go",

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/kv/storage/remains"
 	"github.com/sievekv/sievekv/salvage"
 )
 
@@ -235,5 +239,45 @@ func TestCheck_damagedTwice(t *testing.T) {
 	}
 	if len(of) != 1 || len(of[0].Lost) < 2 || !slices.Contains(of[0].Lost, "changes by commits that are lost") {
 		t.Errorf("%+v", of)
+	}
+}
+
+// Without a seal, a MANIFEST in which a bit was flipped, or that is cut within a record, is not believed. A seal of a newer program
+// is no damage.
+func TestExamine_unsealed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	check(t, db.Set("name", []byte("alice")), db.Store().CompactTables(t.Context()), db.Close())
+	examine := func() (*remains.Remains, error) { return remains.Examine(t.Context(), vfs.Default, dir, false) }
+	check(t, kvtest.MakeNewer(dir))
+	if _, err := examine(); !errors.Is(err, kv.ErrUnsupportedVersion) {
+		t.Errorf("a seal of a newer program: %v", err)
+	}
+	check(t, os.Remove(filepath.Join(dir, freeze.SealName)))
+	marker, _ := last(dir, "marker.manifest.*")
+	_, number, _ := strings.Cut(filepath.Base(marker), "MANIFEST-")
+	name := filepath.Join(dir, "MANIFEST-"+number)
+	whole, err := os.ReadFile(name)
+	check(t, err)
+	guessed := func(data []byte) bool {
+		t.Helper()
+		check(t, os.WriteFile(name, data, 0o600))
+		left, err := examine()
+		check(t, err)
+		return left.Guessed
+	}
+	if guessed(whole) {
+		t.Fatal("a whole MANIFEST is not believed")
+	}
+	for n := range whole {
+		flipped := slices.Clone(whole)
+		if flipped[n] ^= 1; !guessed(flipped) {
+			t.Errorf("a MANIFEST with another byte %d of %d is believed", n, len(whole))
+		}
+	}
+	for n := 1; n < 8; n++ {
+		if !guessed(whole[:len(whole)-n]) {
+			t.Errorf("a MANIFEST without its last %d bytes is believed", n)
+		}
 	}
 }

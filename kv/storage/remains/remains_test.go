@@ -412,7 +412,11 @@ func TestManifest(t *testing.T) {
 			t.Errorf("%s: written and read again: %+v, want %+v", name, again, v)
 		}
 	}
-	for name, bad := range map[string][]byte{"tag": edit(77), "cut": edit(tagComparer, 9, "cmp"), "short key": edit(tagNewFile2, 0, 6, 100, 2, "ab", 2, "ab", 1, 1)} {
+	for name, bad := range map[string][]byte{
+		"tag": edit(77), "cut": edit(tagComparer, 9, "cmp"), "short key": edit(tagNewFile2, 0, 6, 100, 2, "ab", 2, "ab", 1, 1),
+		"no number": edit(tagMinLog), "endless number": edit(tagMinLog, strings.Repeat("\xff", 11)),
+		"field that must be known": edit(append(append([]any{tagNewFile4}, table(0, 6, 41, 55)[1:]...), customBad|2, 0, customEnd)...),
+	} {
 		if _, _, err := readManifest(manifestOf(bad)); err == nil {
 			t.Errorf("%s: no error", name)
 		}

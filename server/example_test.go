@@ -105,3 +105,51 @@ func ExampleServer() {
 	// server: closed
 	// <nil>
 }
+
+// A transaction that is undone as a whole when one of its commands fails, here for lack of room.
+func ExampleServer_rollback() {
+	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := server.New(db.Store(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free; kvshell serve has 6380
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(l) }()
+	ctx, addr := context.Background(), l.Addr().String()
+
+	err = func() error {
+		c := redis.NewClient(&redis.Options{Addr: addr}) // github.com/redis/go-redis/v9
+		defer c.Close()
+		full := &redis.BFReserveOptions{Capacity: 1, Error: 0.01, NonScaling: true}
+		if err := c.BFReserveWithArgs(ctx, "seen", full).Err(); err != nil {
+			return err
+		}
+		row := "a row"
+		_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Do(ctx, "SIEVE.ONERROR", "ROLLBACK")
+			p.Set(ctx, "order:17", row, 0)
+			p.BFMAdd(ctx, "seen", "order:17", "order:18")
+			return nil
+		})
+		fmt.Println(c.Exists(ctx, "order:17").Val())
+		return err
+	}()
+	fmt.Println(err)
+
+	fmt.Println(s.Shutdown(ctx))
+	fmt.Println(<-ended)
+	fmt.Println(db.Close())
+	// Output:
+	// 0
+	// EXECABORT Transaction discarded because of: ERR non scaling filter is full
+	// <nil>
+	// server: closed
+	// <nil>
+}

@@ -18,6 +18,9 @@ func settings() []module.Setting {
 	return []module.Setting{{
 		Name: budgetSetting, Default: "1000", Check: module.IntegerSetting(0, 3_600_000),
 		Summary: "Milliseconds after which an EXEC that writes is given up and changes nothing; 0 for never.",
+	}, {
+		Name: onErrorSetting, Default: continues, Check: module.WordSetting(continues, rollsBack),
+		Summary: "What EXEC does when a command answers an error, also in an array: continue as Redis does, or roll all back.",
 	}}
 }
 

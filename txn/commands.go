@@ -34,6 +34,9 @@ func moduleWith(after clock) module.Module {
 		execute,
 		row("DISCARD", 1, "", "Ends a transaction without running the queued commands.", "O(N) for N commands", "MULTI\nSET stock 10\nDISCARD", discard),
 		watch,
+		row(onErrorCommand, 2, "CONTINUE | ROLLBACK | DEFAULT", "Chooses what EXEC does when a command answers an error, also in an array: "+
+			"goes on, or undoes all. After MULTI that holds for this transaction, otherwise for the connection.",
+			"O(1)", "MULTI\nSIEVE.ONERROR ROLLBACK\nSET stock 10\nBF.ADD stock a\nEXEC\nGET stock", onError),
 		row("UNWATCH", 1, "", "Stops watching all keys.", "O(N) for N keys", "WATCH stock\nUNWATCH", unwatch),
 	}}
 }
@@ -46,6 +49,10 @@ type session struct {
 	multi   bool
 	aborted bool
 	watch   *kv.Watch
+
+	onError            string // what SIEVE.ONERROR has chosen for the connection; "" for the setting's
+	transactionOnError string // likewise for the transaction, if chosen is set
+	chosen             bool
 }
 
 type queued struct {
@@ -114,6 +121,10 @@ func (s *session) intercept(cmd *module.Command, args [][]byte) (reply.Reply, bo
 		s.aborted = true
 		return reply.Error("ERR Command not allowed inside a transaction"), true
 	}
+	if cmd.Name == onErrorCommand && !s.chooseOnError(args[0]) {
+		s.aborted = true
+		return notOnError(args[0]), true
+	}
 	own := make([][]byte, len(args))
 	for i, arg := range args {
 		own[i] = append([]byte{}, arg...)
@@ -127,6 +138,7 @@ func (s *session) intercept(cmd *module.Command, args [][]byte) (reply.Reply, bo
 // end ends MULTI and WATCH.
 func (s *session) end(owner *module.Session) {
 	owner.Intercept, owner.Refused = nil, nil
+	s.transactionOnError, s.chosen = "", false
 	s.queued, s.words, s.bytes, s.multi, s.aborted = nil, 0, 0, false, false
 	s.stopWatch()
 }
@@ -244,6 +256,12 @@ func (s *session) runIn(c *module.Call, tx *kv.Transaction) ([]reply.Reply, erro
 			return nil, err
 		}
 	}
+	undoes := s.undoes(c)
+	if undoes {
+		if err := s.undoable(); err != nil {
+			return nil, err
+		}
+	}
 	list := make([]reply.Reply, 0, len(s.queued))
 	for _, q := range s.queued {
 		r := c.Session.Run(tx.Context(), tx, q.cmd, q.args)
@@ -258,6 +276,11 @@ func (s *session) runIn(c *module.Call, tx *kv.Transaction) ([]reply.Reply, erro
 		// The same holds if a full disk stopped a command.
 		if r.IsError() && strings.HasPrefix(string(r.Bytes()), "MISCONF ") {
 			return nil, r.Err()
+		}
+		if undoes {
+			if err := firstFailure(r); err != nil {
+				return nil, err
+			}
 		}
 		list = append(list, r)
 	}

@@ -91,6 +91,24 @@ func TestTxPipelined(t *testing.T) {
 	})
 }
 
+// A transaction is undone as a whole if it asks for that, whichever connection of the pool it has.
+func TestTxPipelined_rollback(t *testing.T) {
+	inBoth(t, func(t *testing.T, c *redis.Client) {
+		ctx := t.Context()
+		_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Do(ctx, "SIEVE.ONERROR", "ROLLBACK")
+			p.BFReserveWithArgs(ctx, "full", &redis.BFReserveOptions{Capacity: 1, Error: 0.01, NonScaling: true})
+			p.BFMAdd(ctx, "full", "1", "2")
+			p.Set(ctx, "row", "1", 0)
+			return nil
+		})
+		if want := "EXECABORT Transaction discarded because of: ERR non scaling filter is full"; err == nil || err.Error() != want {
+			t.Errorf("TxPipelined: %v, want %s", err, want)
+		}
+		is(t, c.Exists(ctx, "full", "row"), 0)
+	})
+}
+
 // Goroutines that count by WATCH, GET and SET lose nothing.
 func TestWatch(t *testing.T) {
 	inBoth(t, func(t *testing.T, c *redis.Client) {

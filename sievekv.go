@@ -145,7 +145,7 @@ type Hash = hash.Kind
 
 // The hashes of items. See package kv/hash for their guarantees.
 const (
-	HashKeyed = hash.Keyed // with a secret of the store, or of Options.Seed: without it nobody can choose items that collide
+	HashKeyed = hash.Keyed // with a secret of the filter, of its group, or of Options.Seed: without it nobody can choose items that collide
 	HashXXH64 = hash.XXH64 // unkeyed, for filters that other programs build too, see Options.Seed: anyone can choose items that collide
 )
 

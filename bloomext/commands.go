@@ -33,8 +33,8 @@ func ModuleWith(o Options) module.Module {
 	m.Commands = scalableext.Commands("bloom", []module.Command{
 		{
 			Name: "BF.RESERVE", Arity: -4, Flags: write,
-			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [WINDOW seconds | LAST n] [SLICES n] [GROWTHLOG bytes]",
-			Summary:    "Makes an empty Bloom filter. With WINDOW it forgets items that were not added for so long, with LAST all but the last n items. GROWTHLOG is the most bytes of the log from which it grows, 0 for none, as with EXPANSION alone.",
+			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [GROUP name] [WINDOW seconds | LAST n] [SLICES n] [GROWTHLOG bytes]",
+			Summary:    "Makes an empty Bloom filter. With WINDOW it forgets items that were not added for so long, with LAST all but the last n items. Filters of one GROUP can be merged. GROWTHLOG is the most bytes of the log from which it grows, 0 for none, as with EXPANSION alone.",
 			Complexity: "O(1), whatever the size", Example: "BF.RESERVE seen 0.01 1000000", Handler: reserve,
 		},
 		{
@@ -93,9 +93,9 @@ func ModuleWith(o Options) module.Module {
 		{
 			Name: "BF.MERGE", Arity: -3, Flags: write, Syntax: "dest src [src ...]",
 			LastKey: -1, KeyFlags: []string{"RW access update", "RO access"},
-			Summary:    "Adds the contents of the other filters to dest. All filters must have been made with equal parameters.",
+			Summary:    "Adds the contents of the other filters to dest. All filters must have been made with equal parameters and in one GROUP, or with HASH xxh64.",
 			Complexity: "O(M) for M blocks of all filters",
-			Example:    "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", Handler: merge,
+			Example:    "BF.RESERVE monday 0.01 1000 GROUP days\nBF.RESERVE tuesday 0.01 1000 GROUP days\nBF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", Handler: merge,
 		},
 	})
 	return m
@@ -119,7 +119,7 @@ func recalled(c *module.Call) *Filter {
 // configOf returns the Config for the words of a command.
 func configOf(db *kv.DB, a scalableext.Asked) Config {
 	c := Config{
-		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
+		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash, Group: a.Group,
 		Layout: scalableext.LayoutOf(db, layoutSetting), unused: a.Unused + 1,
 		Window: a.Window.Span, Last: a.Window.Last, Slices: a.Window.Slices, GrowthLog: a.GrowthLog,
 	}
@@ -146,6 +146,9 @@ func reserve(c *module.Call) reply.Reply {
 	}
 	if compatible && config.Hash != hash.Default {
 		return reply.Errorf("ERR bad hash: not with %s compatible, which has its own hash", layoutSetting)
+	}
+	if compatible && config.Group != "" {
+		return reply.Errorf("ERR bad group: not with %s compatible, in which all filters have one hash", layoutSetting)
 	}
 	err := handleOf(c).Reserve(config)
 	if compatible && errors.Is(err, kv.ErrTooLarge) {

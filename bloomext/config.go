@@ -35,6 +35,12 @@ type Config struct {
 	// filters built elsewhere, with Options.Seed: an attacker can choose items that collide.
 	Hash hash.Kind
 
+	// Group is the name of filters that are to be merged, 1 to 255 bytes: the filters of one group in one store have the
+	// same secret of their keyed hash. Without a Group a filter has a secret of its own, so that nobody learns from a dump of
+	// one filter which items collide in another. Whoever may make filters of a group and dump them learns its secret.
+	// The name is not stored: for a filter that exists the Group does not matter.
+	Group string
+
 	// Layout is scalableext.LayoutNative, or scalableext.LayoutCompatible for a filter that is RedisBloom's, byte for byte.
 	// A compatible filter takes a Capacity of up to 2^30, any ErrorRate, and no Bits and Hashes. It grows as RedisBloom's
 	// does: the first layer has half of the ErrorRate, and each further one half of the rate of the one before. It is full
@@ -85,7 +91,7 @@ var cells = scalableext.Cells{
 
 func (c Config) asked() scalableext.Asked {
 	return scalableext.Asked{
-		Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling, TTL: c.TTL, Hash: c.Hash,
+		Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling, TTL: c.TTL, Hash: c.Hash, Group: c.Group,
 		Window: scalableext.Window{Span: c.Window, Last: c.Last, Slices: c.Slices},
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // bloomType is the stored type. Its name is RedisBloom's.
-var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Check: scalableext.Check((*filter).checkCounters), Verify: verify, Describe: scalableext.Describe((*filter).describe), Compact: compact, Prepare: prepare, Wake: wake}
+var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, BodyBytes: hash.TableBytes, Check: scalableext.Check((*filter).checkCounters), Verify: verify, Describe: scalableext.Describe((*filter).describe), Compact: compact, Prepare: prepare, Wake: wake}
 
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (

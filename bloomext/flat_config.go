@@ -38,6 +38,8 @@ func (c Config) planCompatible() (p scalableext.Params, first flatParams, err er
 		return bad("capacity is %d in a filter with the compatible layout, want 1 to %d", c.Capacity, compatibleMaxCapacity)
 	case c.Hash != hash.Default:
 		return bad("hash is %v in a filter with the compatible layout, which has its own", c.Hash)
+	case c.Group != "":
+		return bad("group is %q in a filter with the compatible layout, want none: all of them have one hash", c.Group)
 	case c.Bits != 0 || c.Hashes != 0:
 		return bad("bits are %d and hashes %d in a filter with the compatible layout, want 0: they follow from the error rate", c.Bits, c.Hashes)
 	}

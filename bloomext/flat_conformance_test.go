@@ -71,6 +71,7 @@ BF.RESERVE i 5e-324 10 => -ERR Insufficient memory to create filter
 BF.RESERVE i 5e-324 10 NONSCALING => +OK
 BF.ADD i x => :1 | #t
 BF.RESERVE j 0.01 10 HASH keyed => -ERR bad hash: not with bf-layout compatible, which has its own hash
+BF.RESERVE j 0.01 10 GROUP g => -ERR bad group: not with bf-layout compatible, in which all filters have one hash
 `},
 		{"an error rate above 0.25 is lowered to that", `
 CONFIG SET bf-layout compatible => +OK

@@ -1046,7 +1046,7 @@ func TestGrowth_dump(t *testing.T) {
 	logBytes(t, db, 1<<20)
 	session := module.NewSession(db)
 	f, g := bloomext.New(db, "f").With(kv.NoSync), bloomext.New(db, "g").With(kv.NoSync)
-	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
+	if err := f.Reserve(bloomext.Config{Group: "g", Capacity: 100, ErrorRate: 0.05}); err != nil {
 		t.Fatal(err)
 	}
 	for n := 0; n < 2000; n += 37 {
@@ -1320,7 +1320,7 @@ func TestMerge_logs(t *testing.T) {
 	logBytes(t, db, 1<<20)
 	make := func(key string, from, to int) *bloomext.Filter {
 		f := bloomext.New(db, key).With(kv.NoSync)
-		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
+		if err := f.Reserve(bloomext.Config{Group: "g", Capacity: 100, ErrorRate: 0.05}); err != nil {
 			t.Fatal(err)
 		}
 		addRange(t, f, from, to, 0.05)
@@ -1373,7 +1373,7 @@ func TestMerge_logs(t *testing.T) {
 	// The logs do not cover the first layers, which are united. The union goes on with a log.
 	large := func(key string, from, to int) *bloomext.Filter {
 		f := bloomext.New(db, key).With(kv.NoSync)
-		if err := f.Reserve(bloomext.Config{Capacity: 2000, ErrorRate: 0.05}); err != nil {
+		if err := f.Reserve(bloomext.Config{Group: "g", Capacity: 2000, ErrorRate: 0.05}); err != nil {
 			t.Fatal(err)
 		}
 		addRange(t, f, from, to, 0.05)
@@ -1415,7 +1415,7 @@ func TestMerge_logs(t *testing.T) {
 	logBytes(t, db, 0)
 	for _, n := range []int{50, 300, 7000} {
 		d := bloomext.New(db, fmt.Sprint("d", n)).With(kv.NoSync)
-		if err := d.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
+		if err := d.Reserve(bloomext.Config{Group: "g", Capacity: 100, ErrorRate: 0.05}); err != nil {
 			t.Fatal(err)
 		}
 		addRange(t, d, 0, n, 0.05)

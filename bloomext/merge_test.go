@@ -56,7 +56,7 @@ func mustContainRange(t *testing.T, f *bloomext.Filter, from, to int) {
 func TestMergeStaged_refused(t *testing.T) {
 	for _, capacity := range []int{1000, 100_000} { // one block, several
 		db := mergeStore(t, nil)
-		c := bloomext.Config{Capacity: uint64(capacity), ErrorRate: 0.01, NonScaling: true}
+		c := bloomext.Config{Group: "g", Capacity: uint64(capacity), ErrorRate: 0.01, NonScaling: true}
 		d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
 		most := capacity * 9 / 10
 		addRange(t, d, 0, most, 0.01)
@@ -86,7 +86,7 @@ func TestMergeStaged_refused(t *testing.T) {
 // The union has what the same writer added before.
 func TestMergeStaged_afterAdd(t *testing.T) {
 	db := mergeStore(t, nil)
-	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
+	c := bloomext.Config{Group: "g", Capacity: 1000, ErrorRate: 0.01}
 	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
 	err := db.Write(kv.NoSync, [][]byte{[]byte("d"), []byte("s")}, func(w *kv.Writer) error {
 		added := make([]bool, 1)
@@ -104,7 +104,7 @@ func TestMergeStaged_afterAdd(t *testing.T) {
 }
 
 func TestMerge_ofAnotherStore(t *testing.T) {
-	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
+	c := bloomext.Config{Group: "g", Capacity: 1000, ErrorRate: 0.01}
 	d := reserved(t, mergeStore(t, &kv.Options{Seed: 7}), "seen", c)
 	s := reserved(t, mergeStore(t, &kv.Options{Seed: 7}), "seen", c)
 	if err := d.Merge(t.Context(), s); !errors.Is(err, bloomext.ErrUnequal) {
@@ -115,7 +115,7 @@ func TestMerge_ofAnotherStore(t *testing.T) {
 // Attributes of a filter survive a merge into it.
 func TestMerge_keepsAttributes(t *testing.T) {
 	db := mergeStore(t, nil)
-	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
+	c := bloomext.Config{Group: "g", Capacity: 1000, ErrorRate: 0.01}
 	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
 	err := db.Write(kv.NoSync, [][]byte{[]byte("d")}, func(w *kv.Writer) error {
 		o, err := w.Object([]byte("d"))
@@ -143,7 +143,7 @@ func TestMerge_keepsAttributes(t *testing.T) {
 // refused.
 func TestMerge_thenGrowth(t *testing.T) {
 	db := mergeStore(t, nil)
-	c := bloomext.Config{Capacity: 10_000, ErrorRate: 0.01, Expansion: 1}
+	c := bloomext.Config{Group: "g", Capacity: 10_000, ErrorRate: 0.01, Expansion: 1}
 	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
 	addRange(t, d, 0, 5430, 0.01)
 	addRange(t, s, 100_000, 105_430, 0.01)
@@ -196,7 +196,7 @@ func TestMerge_copiesFull(t *testing.T) {
 // A missing filter that is one of its own sources is missing, in any position.
 func TestMerge_missingAmongSources(t *testing.T) {
 	db := mergeStore(t, nil)
-	s := reserved(t, db, "s", bloomext.Config{Capacity: 100, ErrorRate: 0.01})
+	s := reserved(t, db, "s", bloomext.Config{Group: "g", Capacity: 100, ErrorRate: 0.01})
 	d := bloomext.New(db, "d")
 	for _, sources := range [][]*bloomext.Filter{{d, s}, {s, d}} {
 		if err := d.Merge(t.Context(), sources...); !errors.Is(err, kv.ErrNotFound) {
@@ -208,7 +208,7 @@ func TestMerge_missingAmongSources(t *testing.T) {
 // Blocks without set bits are not stored, and a merge of only such blocks can be cancelled.
 func TestMerge_sparse(t *testing.T) {
 	db := mergeStore(t, nil)
-	s := reserved(t, db, "s", bloomext.Config{Capacity: 1e7, ErrorRate: 0.01})
+	s := reserved(t, db, "s", bloomext.Config{Group: "g", Capacity: 1e7, ErrorRate: 0.01})
 	if _, err := s.AddString("x"); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestMerge_sparse(t *testing.T) {
 // A batch that makes a filter grow by many layers is one commit, even if commits are small.
 func TestAddMany_manyLayers(t *testing.T) {
 	db := mergeStore(t, &kv.Options{MemTableSize: 256 << 10})
-	f := reserved(t, db, "f", bloomext.Config{Capacity: 1, ErrorRate: 0.01, Expansion: 1})
+	f := reserved(t, db, "f", bloomext.Config{Group: "g", Capacity: 1, ErrorRate: 0.01, Expansion: 1})
 	items := make([]uint64, 60)
 	for i := range items {
 		items[i] = uint64(i)
@@ -248,10 +248,10 @@ func TestMerge_changesNothing(t *testing.T) {
 		config bloomext.Config
 		items  int
 	}{
-		{"holds its capacity", bloomext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true}, 100},
-		{"holds its capacity, one layer", bloomext.Config{Capacity: 1000, ErrorRate: 0.01}, 1000},
-		{"is full", bloomext.Config{Capacity: 200, ErrorRate: 0.1, NonScaling: true}, 250},
-		{"has grown", bloomext.Config{Capacity: 100, ErrorRate: 0.01}, 350},
+		{"holds its capacity", bloomext.Config{Group: "g", Capacity: 100, ErrorRate: 0.01, NonScaling: true}, 100},
+		{"holds its capacity, one layer", bloomext.Config{Group: "g", Capacity: 1000, ErrorRate: 0.01}, 1000},
+		{"is full", bloomext.Config{Group: "g", Capacity: 200, ErrorRate: 0.1, NonScaling: true}, 250},
+		{"has grown", bloomext.Config{Group: "g", Capacity: 100, ErrorRate: 0.01}, 350},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			db := mergeStore(t, nil)
@@ -299,9 +299,9 @@ func TestMerge_changesNothing(t *testing.T) {
 func TestMerge_parts(t *testing.T) {
 	for _, capacity := range []int{tightest(t), 1000, 10_000} {
 		for _, config := range []bloomext.Config{
-			{Capacity: uint64(capacity), ErrorRate: 0.01, NonScaling: true},
-			{Capacity: uint64(capacity), ErrorRate: 0.01},
-			{Capacity: uint64(capacity), ErrorRate: 0.25, NonScaling: true},
+			{Group: "g", Capacity: uint64(capacity), ErrorRate: 0.01, NonScaling: true},
+			{Group: "g", Capacity: uint64(capacity), ErrorRate: 0.01},
+			{Group: "g", Capacity: uint64(capacity), ErrorRate: 0.25, NonScaling: true},
 		} {
 			db := mergeStore(t, nil)
 			for i := range 20 {

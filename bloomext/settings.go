@@ -21,6 +21,7 @@ const (
 	expansionSetting = "bf-expansion-factor"
 	layoutSetting    = "bf-layout"
 	growthLogSetting = "growth-log-bytes"
+	groupSetting     = "bf-group"
 )
 
 // maxInitialCapacity is the highest bf-initial-size.
@@ -41,7 +42,7 @@ func settings(o Options) []module.Setting {
 	}, {
 		Name: growthLogSetting, Default: strconv.FormatInt(growthLog, 10), Check: module.IntegerSetting(0, scalableext.MaxLogBytes),
 		Summary: "Most bytes of the log of a new Bloom filter that grows, from which it gets larger without more layers; 0 for none.",
-	}, scalableext.LayoutSetting(layoutSetting, "Bloom filters")}
+	}, scalableext.LayoutSetting(layoutSetting, "Bloom filters"), scalableext.GroupSetting(groupSetting, "Bloom filters of the native layout")}
 }
 
 // defaults returns the parameters of a filter that a command makes without being given any.
@@ -53,7 +54,9 @@ func defaults(db *kv.DB) scalableext.Asked {
 	}
 	if scalableext.LayoutOf(db, layoutSetting) == scalableext.LayoutCompatible {
 		a.MostCapacity = compatibleMaxCapacity
+		return a
 	}
+	a.Group = scalableext.GroupOf(db, groupSetting)
 	return a
 }
 

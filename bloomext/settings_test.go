@@ -50,8 +50,8 @@ func TestModuleWith(t *testing.T) {
 func TestSettings(t *testing.T) {
 	for name, script := range map[string]string{
 		"as opened": `
-CONFIG GET bf-* => ["bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial-size" "100" "bf-layout" "native"]
-  | {"bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial-size" "100" "bf-layout" "native"}
+CONFIG GET bf-* => ["bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-group" "" "bf-initial-size" "100" "bf-layout" "native"]
+  | {"bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-group" "" "bf-initial-size" "100" "bf-layout" "native"}
 BF.ADD f x => :1 | #t
 BF.INFO f => [+Capacity :100 ... +Expansion rate :2] | {+Capacity :100 ... +Expansion rate :2}
 BF.DEBUG f => ["size:1" "... capacity:100 ... ratio:0.009"]`,

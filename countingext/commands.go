@@ -17,11 +17,11 @@ func Module() module.Module {
 		remove = module.Write | module.ModuleFlag
 		read   = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	return module.Module{Name: "cbf", Types: []*kv.Type{countingType}, Commands: scalableext.Commands("counting", []module.Command{
+	return module.Module{Name: "cbf", Types: []*kv.Type{countingType}, Settings: []module.Setting{scalableext.GroupSetting(groupSetting, "counting Bloom filters")}, Commands: scalableext.Commands("counting", []module.Command{
 		{
 			Name: "CBF.RESERVE", Arity: -4, Flags: write,
-			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
-			Summary:    "Makes an empty counting Bloom filter.",
+			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [GROUP name]",
+			Summary:    "Makes an empty counting Bloom filter. Filters of one GROUP can be merged.",
 			Complexity: "O(1), whatever the size", Example: "CBF.RESERVE online 0.01 1000000", Handler: reserve,
 		},
 		{
@@ -91,9 +91,9 @@ func Module() module.Module {
 		{
 			Name: "CBF.MERGE", Arity: -3, Flags: write, Syntax: "dest src [src ...]",
 			LastKey: -1, KeyFlags: []string{"RW access update", "RO access"},
-			Summary:    "Adds the contents of the other filters to dest, each item as often as it is in them. All filters must have been made with equal parameters.",
+			Summary:    "Adds the contents of the other filters to dest, each item as often as it is in them. All filters must have been made with equal parameters and in one GROUP, or with HASH xxh64.",
 			Complexity: "O(M) for M blocks of all filters",
-			Example:    "CBF.MADD monday a b\nCBF.MADD tuesday b c\nCBF.MERGE week monday tuesday", Handler: merge,
+			Example:    "CBF.RESERVE monday 0.01 1000 GROUP days\nCBF.RESERVE tuesday 0.01 1000 GROUP days\nCBF.MADD monday a b\nCBF.MADD tuesday b c\nCBF.MERGE week monday tuesday", Handler: merge,
 		},
 	})}
 }
@@ -114,17 +114,24 @@ func recalled(c *module.Call) *Filter {
 // configOf returns the Config for the words of a command.
 func configOf(a scalableext.Asked) Config {
 	return Config{
-		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
+		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash, Group: a.Group,
 	}
 }
 
-// defaultAsked has the parameters of a filter that a command makes without being given any: RedisBloom's defaults for
+// groupSetting is the setting of the group of filters that commands make.
+const groupSetting = "cbf-group"
+
+// defaults returns the parameters of a filter that a command makes without being given any: RedisBloom's defaults for
 // Bloom filters.
-var defaultAsked = scalableext.Asked{Capacity: 100, ErrorRate: 0.01, Expansion: scalableext.DefaultExpansion}
+func defaults(db *kv.DB) scalableext.Asked {
+	return scalableext.Asked{
+		Capacity: 100, ErrorRate: 0.01, Expansion: scalableext.DefaultExpansion, Group: scalableext.GroupOf(db, groupSetting),
+	}
+}
 
 // The options of CBF.RESERVE and CBF.INSERT, and how many values each has.
 var (
-	reserveOptions = map[string]int{"EXPANSION": 1, "NONSCALING": 0, "TTL": 1, "HASH": 1}
+	reserveOptions = map[string]int{"EXPANSION": 1, "NONSCALING": 0, "TTL": 1, "HASH": 1, "GROUP": 1}
 	insertOptions  = map[string]int{"CAPACITY": 1, "ERROR": 1, "EXPANSION": 1, "NOCREATE": 0, "NONSCALING": 0, "ITEMS": 0}
 )
 
@@ -132,11 +139,11 @@ func reserve(c *module.Call) reply.Reply {
 	if failed, ok := scalableext.CheckOptions(c.Args[3:], reserveOptions); !ok {
 		return failed
 	}
-	return scalableext.Reserve(c, defaultAsked, func(a scalableext.Asked) error { return handleOf(c).Reserve(configOf(a)) })
+	return scalableext.Reserve(c, defaults(c.DB), func(a scalableext.Asked) error { return handleOf(c).Reserve(configOf(a)) })
 }
 
 // defaultSpec is the spec of filters that commands make by adding to a missing key.
-var defaultSpec = configOf(defaultAsked).spec
+func defaultSpec(db *kv.DB) (kv.Spec, error) { return configOf(defaults(db)).spec(db) }
 
 func add(c *module.Call) reply.Reply {
 	return scalableext.Bool(handleOf(c).add(c.Args[1], defaultSpec))
@@ -148,7 +155,7 @@ func insert(c *module.Call) reply.Reply {
 	if failed, ok := scalableext.CheckOptions(c.Args[1:], insertOptions); !ok {
 		return failed
 	}
-	return scalableext.Insert(c, defaultAsked, func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
+	return scalableext.Insert(c, defaults(c.DB), func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
 }
 
 // addItems adds items and answers for each. If the filter is missing, it is made as spec says; without spec that is

@@ -32,6 +32,12 @@ type Config struct {
 	// filters built elsewhere, with Options.Seed: an attacker can choose items that collide.
 	Hash hash.Kind
 
+	// Group is the name of filters that are to be merged, 1 to 255 bytes: the filters of one group in one store have the
+	// same secret of their keyed hash. Without a Group a filter has a secret of its own, so that nobody learns from a dump of
+	// one filter which items collide in another. Whoever may make filters of a group and dump them learns its secret.
+	// The name is not stored: for a filter that exists the Group does not matter.
+	Group string
+
 	// TTL is the time to live from the filter's creation, at least a millisecond; 0 means for ever.
 	TTL time.Duration
 
@@ -53,7 +59,7 @@ var cells = scalableext.Cells{
 
 func (c Config) asked() scalableext.Asked {
 	return scalableext.Asked{
-		Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling, TTL: c.TTL, Hash: c.Hash,
+		Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling, TTL: c.TTL, Hash: c.Hash, Group: c.Group,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // countingType is the stored type.
-var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, Check: scalableext.Check((*filter).checkCounters), Verify: verify, Describe: scalableext.Describe((*filter).describe)}
+var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, BodyBytes: hash.TableBytes, Check: scalableext.Check((*filter).checkCounters), Verify: verify, Describe: scalableext.Describe((*filter).describe)}
 
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (

@@ -12,7 +12,7 @@ import (
 // the filters as they were.
 func TestMerge_chains(t *testing.T) {
 	db := open(t, kv.Options{Seed: 1, Durability: kv.NoSync})
-	c := countingext.Config{Capacity: 1000, ErrorRate: 0.01}
+	c := countingext.Config{Group: "g", Capacity: 1000, ErrorRate: 0.01}
 	a, b, d := countingext.New(db, "a"), countingext.New(db, "b"), countingext.New(db, "d")
 	must(t, a.Reserve(c))
 	must(t, b.Reserve(c))
@@ -54,12 +54,12 @@ func TestMerge_chains(t *testing.T) {
 		}
 	}
 	check(t, db)
-	reopened := countingext.Config{Capacity: 1000, ErrorRate: 0.01}
+	reopened := countingext.Config{Group: "g", Capacity: 1000, ErrorRate: 0.01}
 	must(t, d.OpenOrReserve(reopened))
 }
 
 func TestMerge_ofAnotherStore(t *testing.T) {
-	c := countingext.Config{Capacity: 100, ErrorRate: 0.01}
+	c := countingext.Config{Group: "g", Capacity: 100, ErrorRate: 0.01}
 	d, s := countingext.New(open(t, kv.Options{}), "f"), countingext.New(open(t, kv.Options{}), "f")
 	must(t, d.Reserve(c))
 	must(t, s.Reserve(c))

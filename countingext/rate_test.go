@@ -201,9 +201,9 @@ func TestFilter_fullRate(t *testing.T) {
 // capacity is refused.
 func TestMerge_full(t *testing.T) {
 	for _, config := range []countingext.Config{
-		{Capacity: 100, ErrorRate: 0.05, NonScaling: true}, // has few counters to spare
-		{Capacity: 1000, ErrorRate: 0.1},
-		{Capacity: 10_000, ErrorRate: 0.01, NonScaling: true},
+		{Group: "g", Capacity: 100, ErrorRate: 0.05, NonScaling: true}, // has few counters to spare
+		{Group: "g", Capacity: 1000, ErrorRate: 0.1},
+		{Group: "g", Capacity: 10_000, ErrorRate: 0.01, NonScaling: true},
 	} {
 		db := open(t, kv.Options{Durability: kv.NoSync})
 		reserve := func(key string, i int) *countingext.Filter {
@@ -301,7 +301,7 @@ func TestFilter_mixedLayers(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		db := open(t, kv.Options{Durability: kv.NoSync, MaxFilterBytes: 4000})
-		config := countingext.Config{Capacity: 20, ErrorRate: 0.25}
+		config := countingext.Config{Group: "g", Capacity: 20, ErrorRate: 0.25}
 		if seed%2 == 1 {
 			config.Expansion = 1
 		}
@@ -356,7 +356,7 @@ func TestFilter_mixedLayers(t *testing.T) {
 // other has filled. If only one has items, the union is ordered if that one is.
 func TestMerge_ordered(t *testing.T) {
 	db := open(t, kv.Options{Durability: kv.NoSync})
-	config := countingext.Config{Capacity: 100, ErrorRate: 0.1}
+	config := countingext.Config{Group: "g", Capacity: 100, ErrorRate: 0.1}
 	f, other, empty := countingext.New(db, "f"), countingext.New(db, "other"), countingext.New(db, "empty")
 	for _, f := range []*countingext.Filter{f, other, empty} {
 		must(t, f.Reserve(config))

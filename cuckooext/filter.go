@@ -14,7 +14,7 @@ import (
 
 // cuckooType is the stored type. Its name is RedisBloom's.
 var cuckooType = &kv.Type{
-	Name: "MBbloomCF", Version: 1, Open: openFilter, Check: scalableext.Check((*filter).checkCounters), Verify: verify, Compact: compact, Describe: scalableext.Describe((*filter).describe),
+	Name: "MBbloomCF", Version: 1, Open: openFilter, BodyBytes: hash.TableBytes, Check: scalableext.Check((*filter).checkCounters), Verify: verify, Compact: compact, Describe: scalableext.Describe((*filter).describe),
 }
 
 // The errors of filters of all types, for errors.Is; see package scalableext.

@@ -72,8 +72,8 @@ type DB struct {
 	nextID   uint64
 	leasedID uint64
 
-	keyedMu sync.Mutex     // guards keyed
-	keyed   *hash.Function // with the store's own secret, nil until the store has one
+	secretMu sync.Mutex   // guards secret
+	secret   *hash.Secret // nil until the store has one
 
 	building     sync.Map // ids of objects whose build is under way
 	transactions sync.Map // those that have not ended

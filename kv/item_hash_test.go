@@ -26,16 +26,17 @@ func openOn(t *testing.T, fs vfs.FS, seed uint64) *kv.DB {
 	return db
 }
 
+// itemHash returns the hash of an object of a group.
 func itemHash(t *testing.T, db *kv.DB, kind hash.Kind) hash.Function {
 	t.Helper()
-	f, err := db.ItemHash(kind)
+	f, err := db.ItemHash(kind, "group")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-// The secret of a store stays what it is, and no other has it.
+// The secret of a group stays what it is, and no other group has it, nor any object of none, nor another store.
 func TestDB_ItemHash(t *testing.T) {
 	seeded.Not(t)
 	fs := vfs.NewMem()
@@ -44,8 +45,24 @@ func TestDB_ItemHash(t *testing.T) {
 	if f.Kind() != hash.Keyed {
 		t.Fatalf("the default is %v, want %v", f, hash.Keyed)
 	}
+	secrets := make(map[hash.Function]bool)
+	seen := func(of hash.Function) (first bool) {
+		first = !secrets[of]
+		secrets[of] = true
+		return first
+	}
 	if again := itemHash(t, db, hash.Keyed); again != f {
 		t.Error("the secret changed")
+	}
+	for _, name := range []string{"other", "grou", "groups", ""} {
+		for range 2 {
+			if of, err := db.ItemHash(hash.Keyed, name); err != nil || of == f || !seen(of) {
+				t.Errorf("the secret of an object of the group %q: that of another, or %v", name, err)
+			}
+			if name != "" {
+				break
+			}
+		}
 	}
 	xxh := itemHash(t, db, hash.XXH64)
 	if xxh != hash.NewXXH64(db.Seed()) || db.Seed() == 0 {
@@ -54,7 +71,7 @@ func TestDB_ItemHash(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.ItemHash(hash.Default); !errors.Is(err, kv.ErrClosed) {
+	if _, err := db.ItemHash(hash.Default, ""); !errors.Is(err, kv.ErrClosed) {
 		t.Errorf("ItemHash of a closed store: %v, want %v", err, kv.ErrClosed)
 	}
 
@@ -64,6 +81,9 @@ func TestDB_ItemHash(t *testing.T) {
 	}
 	if itemHash(t, openOn(t, vfs.NewMem(), 0), hash.Default) == f {
 		t.Error("two stores have one secret")
+	}
+	if of, err := db.ItemHash(hash.Keyed, ""); err != nil || !seen(of) {
+		t.Errorf("an object has a secret from before the store was closed, or %v", err)
 	}
 }
 

@@ -48,7 +48,7 @@ func (db *DB) readNumber(key []byte, missing uint64) (uint64, error) {
 	return v, nil
 }
 
-// readSecret reads the secret of keyed hashes, if the store has one.
+// readSecret reads the secret that those of keyed hashes follow from, if the store has one.
 func (db *DB) readSecret() error {
 	value, err := storage.ReadMeta(db.store, format.AppendMetaKey(nil, format.MetaSecret))
 	if err != nil || value == nil {
@@ -57,29 +57,27 @@ func (db *DB) readSecret() error {
 	if len(value) != hash.SecretLen {
 		return format.Corruptf("secret of hashes: %d bytes, want %d", len(value), hash.SecretLen)
 	}
-	f := hash.NewKeyed(hash.Secret(value))
-	db.keyed = &f
+	db.secret = (*hash.Secret)(value)
 	return nil
 }
 
-// keyedHash returns the keyed hash with the store's own secret. The first object that needs the secret makes it, in a
-// commit of its own, which is in the log before the object.
-func (db *DB) keyedHash() (hash.Function, error) {
-	db.keyedMu.Lock()
-	defer db.keyedMu.Unlock()
-	if db.keyed != nil {
-		return *db.keyed, nil
+// ownSecret returns the store's own secret. The first object that needs the secret makes it, in a commit of its own,
+// which is in the log before the object. Objects made by earlier versions have the secret itself.
+func (db *DB) ownSecret() (hash.Secret, error) {
+	db.secretMu.Lock()
+	defer db.secretMu.Unlock()
+	if db.secret != nil {
+		return *db.secret, nil
 	}
 	secret, err := hash.NewSecret()
 	if err != nil {
-		return hash.Function{}, text.After(err, "kv: secret of hashes")
+		return secret, text.After(err, "kv: secret of hashes")
 	}
 	if err := db.set(format.AppendMetaKey(nil, format.MetaSecret), secret[:]); err != nil {
-		return hash.Function{}, err
+		return secret, err
 	}
-	f := hash.NewKeyed(secret)
-	db.keyed = &f
-	return f, nil
+	db.secret = &secret
+	return secret, nil
 }
 
 // newObjectID returns an id that no object has had. Ids are leased in a commit of their own, which is in the log
@@ -100,9 +98,11 @@ func (db *DB) newObjectID() (uint64, error) {
 	return id, nil
 }
 
-// ItemHash returns the hash for the items of a new object. All objects of a store with hashes of one kind have the
-// same, so that they can be merged, unless the store is opened with another Options.Seed.
-func (db *DB) ItemHash(kind hash.Kind) (hash.Function, error) {
+// ItemHash returns the hash for the items of a new object. A keyed hash has a secret that no other object has, or, if
+// group is not empty, that of all objects of the group, which can be merged: whoever learns the secret of one object, for
+// instance by a dump, learns nothing about others. With Options.Seed all objects have one secret. XXH64 has one seed for
+// all objects of the store.
+func (db *DB) ItemHash(kind hash.Kind, group string) (hash.Function, error) {
 	if kind == hash.XXH64 {
 		return hash.NewXXH64(db.meta.Seed), nil
 	}
@@ -113,7 +113,15 @@ func (db *DB) ItemHash(kind hash.Kind) (hash.Function, error) {
 		return hash.Function{}, err
 	}
 	defer db.exit()
-	return db.keyedHash()
+	secret, err := db.ownSecret()
+	if err != nil {
+		return hash.Function{}, err
+	}
+	if group != "" {
+		return hash.NewKeyed(secret.For("group " + group)), nil
+	}
+	number, err := db.newObjectID() // of no object: only a number that is not used again
+	return hash.NewKeyed(secret.For(fmt.Sprint("object ", number))), err
 }
 
 // set stores a record in a commit of its own, which is in the log before any commit that begins later. It does not

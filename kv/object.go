@@ -140,6 +140,9 @@ func (o *Object) bytes() int64 {
 	const perObject = int64(unsafe.Sizeof(Object{})+unsafe.Sizeof(format.Header{})) + 480
 	const perLayer = int64(unsafe.Sizeof(Layer{})) + 160
 	n := perObject + int64(len(o.key)) + int64(len(o.header.Params))
+	if o.typ != nil {
+		n += o.typ.BodyBytes
+	}
 	for _, l := range o.layers {
 		n += perLayer + int64(len(l.dir))*8 + int64(len(l.versions))*4 + l.changed.Bytes() + int64(len(l.spec.Params))
 		if l.keepsOne() {

@@ -101,8 +101,8 @@ type Options struct {
 	Durability Durability
 
 	// Seed determines the item hashes of objects created from now on, so that filters are the same in several stores,
-	// or in each run of a test. With 0, the default, item hashes use the store's own secret of 256 random bits, or
-	// with XXH64 its own random seed. A person who knows or guesses the Seed can choose items that collide; see
+	// or in each run of a test. With 0, the default, item hashes use secrets that follow from 256 random bits of the store, see
+	// DB.ItemHash, or with XXH64 its own random seed. A person who knows or guesses the Seed can choose items that collide; see
 	// package hash. Existing objects keep their hashes.
 	Seed uint64
 

@@ -42,6 +42,9 @@ type Type struct {
 	// gives to the module's code. An error refuses the object: ErrCorrupt for parameters that do not decode.
 	Open func(o *Object) (any, error)
 
+	// BodyBytes is how much memory a body takes that does not follow from the object, such as the key of its hash.
+	BodyBytes int64
+
 	// Check returns an error that wraps ErrCorrupt if a counter of an object's layers is out of range. It is called whenever
 	// counters come from outside of this program: for an object that is read from disk, imported, loaded from a dump, or
 	// checked. So whatever uses a counter as a length, an index or a size may rely on it. Open does the same for the

@@ -74,7 +74,7 @@ func CheckOptions(args [][]byte, options map[string]int) (failed reply.Reply, ok
 
 // ParseReserve parses the words of BF.RESERVE and CBF.RESERVE:
 //
-//	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH keyed|xxh64]
+//	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH keyed|xxh64] [GROUP name]
 //	[WINDOW seconds | LAST n] [SLICES n] [GROWTHLOG bytes]
 //
 // The last line is for BF.RESERVE alone: it is taken if defaults.Windows is set.
@@ -83,7 +83,7 @@ func CheckOptions(args [][]byte, options map[string]int) (failed reply.Reply, ok
 func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (Asked, reply.Reply, bool) { return Asked{}, r, false }
 	most := reserveWords
-	for _, option := range []string{"TTL", "HASH", "WINDOW", "LAST", "SLICES", "GROWTHLOG"} {
+	for _, option := range []string{"TTL", "HASH", "GROUP", "WINDOW", "LAST", "SLICES", "GROWTHLOG"} {
 		if len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return text.FoldCase(arg) == option }) {
 			most += 2
 		}
@@ -119,6 +119,7 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	bad := func(text string) (reply.Reply, bool) { return reply.Error(text), false }
 	expansion, ttl := int64(-1), int64(0)
 	a.NonScaling = false // settle decides at the end: EXPANSION may change it
+	group := ""
 	for i, arg := range args {
 		switch word := text.FoldCase(arg); {
 		case word == "NONSCALING":
@@ -142,6 +143,14 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 			if a.Hash, ok = ParseHash(args[i+1]); !ok {
 				return bad("ERR bad hash: must be keyed or xxh64")
 			}
+		case word == "GROUP" && group == "":
+			if i+1 == len(args) {
+				return bad("ERR no group")
+			}
+			if n := len(args[i+1]); n == 0 || n > MaxGroup {
+				return reply.Errorf("ERR group must have 1 to %d bytes", MaxGroup), false
+			}
+			group = string(args[i+1])
 		case word == "TTL" && ttl == 0:
 			if i+1 == len(args) {
 				return bad("ERR no ttl")
@@ -156,6 +165,9 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	}
 	if failed, ok := a.parseWindow(args); !ok {
 		return failed, false
+	}
+	if a.Group = cmp.Or(group, a.Group); group == "" && a.Hash == hash.XXH64 { // the setting is for keyed hashes
+		a.Group = ""
 	}
 	switch {
 	case expansion > 0 && a.NonScaling:

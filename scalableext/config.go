@@ -20,6 +20,7 @@ type Asked struct {
 	NonScaling bool
 	TTL        time.Duration
 	Hash       hash.Kind
+	Group      string // of filters with one secret, which can be merged; "" for a secret of its own
 	Window     Window // none unless it has a Span or Last
 
 	// GrowthLog is the most bytes of the log of a filter that grows, see Log: below 0 for none. 0 means that none was asked for;
@@ -55,6 +56,10 @@ func (a Asked) CheckLife() error {
 		return BadConfig("TTL is %v, want at least 1ms, or 0 for none", a.TTL)
 	case a.Hash > hash.XXH64:
 		return BadConfig("hash is %v, want keyed or xxh64", a.Hash)
+	case a.Group != "" && a.Hash == hash.XXH64:
+		return BadConfig("group is %q with hash xxh64, want none: such filters have one seed, and can be merged", a.Group)
+	case len(a.Group) > MaxGroup:
+		return BadConfig("group has %d bytes, want at most %d", len(a.Group), MaxGroup)
 	}
 	return nil
 }
@@ -73,7 +78,7 @@ func (a Asked) CheckExpansion() error {
 // Spec returns what is stored for a new filter. plan returns all of it except the expiry, for the hash of the store's
 // items.
 func (a Asked) Spec(db *kv.DB, plan func(hash.Function) (kv.Spec, error)) (kv.Spec, error) {
-	f, err := db.ItemHash(a.Hash)
+	f, err := db.ItemHash(a.Hash, a.Group)
 	if err != nil {
 		return kv.Spec{}, err
 	}

@@ -177,5 +177,5 @@ func (p Params) UnequalHash(key string, q Params, other string) string {
 	case p.Hash.Kind() != q.Hash.Kind():
 		return fmt.Sprintf("hash of %q is %v, of %q %v", key, p.Hash, other, q.Hash)
 	}
-	return fmt.Sprintf("%q and %q have the hash %v with different keys: they were made in different stores, or with another seed", key, other, p.Hash)
+	return fmt.Sprintf("%q and %q hash with different keys: filters that are to be merged are made in one store, with one GROUP", key, other)
 }

@@ -31,7 +31,7 @@ func ownItems(key string, n int) [][]byte {
 func fillFor(t *testing.T, db *kv.DB, key string, n int) {
 	t.Helper()
 	f := bloomext.New(db, key).With(kv.NoSync)
-	must(t, f.Reserve(bloomext.Config{Capacity: 100_000, ErrorRate: rate}))
+	must(t, f.Reserve(bloomext.Config{Group: "g", Capacity: 100_000, ErrorRate: rate}))
 	added := make([]bool, n)
 	_, err := f.AddMany(ownItems(key, n), added)
 	must(t, err)
@@ -163,8 +163,8 @@ func TestMerge_refused(t *testing.T) {
 	err := bloomext.New(db, "dest").Merge(canceled, bloomext.New(db, "src"))
 	wantError(t, err, context.Canceled)
 
-	must(t, bloomext.New(db, "full").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, GrowthLog: -1}))
-	must(t, bloomext.New(db, "other").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, GrowthLog: -1}))
+	must(t, bloomext.New(db, "full").Reserve(bloomext.Config{Group: "g", Capacity: 1000, ErrorRate: 0.01, GrowthLog: -1}))
+	must(t, bloomext.New(db, "other").Reserve(bloomext.Config{Group: "g", Capacity: 1000, ErrorRate: 0.01, GrowthLog: -1}))
 	for _, key := range []string{"full", "other"} {
 		_, err := bloomext.New(db, key).AddMany(ownItems(key, 1000), make([]bool, 1000))
 		must(t, err)

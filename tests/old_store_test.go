@@ -144,7 +144,7 @@ func TestOldStore(t *testing.T) {
 		if err := errors.Join(err, err2, err3); err != nil || b.Hash != hash.XXH64 || c.Hash != hash.XXH64 || d.Hash != hash.XXH64 {
 			t.Fatalf("the hashes are %v, %v and %v, want %v: %v", b.Hash, c.Hash, d.Hash, hash.XXH64, err)
 		}
-		made := sievekv.BloomConfig{Capacity: 100, ErrorRate: 1e-6}
+		made := sievekv.BloomConfig{Group: "g", Capacity: 100, ErrorRate: 1e-6}
 		if err := bloom.OpenOrReserve(made); err != nil {
 			t.Errorf("what does not ask for a hash does not take a filter with XXH64: %v", err)
 		}
@@ -168,8 +168,8 @@ func TestOldStore(t *testing.T) {
 		}
 		db = open()
 	}
-	// The secret that the store got is kept: a filter made now has it too.
-	if err := db.Bloom("later").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 1e-6}); err != nil {
+	// The secret that the store got is kept: a filter of the group that is made now has the same hash.
+	if err := db.Bloom("later").Reserve(sievekv.BloomConfig{Group: "g", Capacity: 100, ErrorRate: 1e-6}); err != nil {
 		t.Fatal(err)
 	}
 	later := db.Bloom("later")

@@ -151,7 +151,7 @@ func TestTx_errorInside(t *testing.T) {
 	must(t, full.Reserve(bloomext.Config{Capacity: 2, ErrorRate: 1e-6, NonScaling: true}))
 	a, b := bloomext.New(db, "a"), bloomext.New(db, "b")
 	for _, f := range []*bloomext.Filter{a, b} {
-		must(t, f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 1e-6, GrowthLog: -1}))
+		must(t, f.Reserve(bloomext.Config{Group: "g", Capacity: 100, ErrorRate: 1e-6, GrowthLog: -1}))
 	}
 	for i := range uint64(90) {
 		if _, err := b.AddUint64(i); err != nil {

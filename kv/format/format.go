@@ -62,8 +62,11 @@ const (
 const (
 	MetaStore  = 0x01 // see AppendStoreMeta; written once
 	MetaNextID = 0x02 // uvarint: every object id in use is below it
-	MetaSecret = 0x04 // 32 bytes: the secret of keyed hashes; written when an object first needs it
 	MetaKeys   = 0x03 // followed by one byte: uvarint, the number of headers whose hash begins with that byte
+	MetaSecret = 0x05 // 32 bytes: those of keyed hashes follow from it; written when an object first needs one
+
+	// 0x04 is in older stores: the secret that all of their keyed hashes have. Who knows one of these filters must not learn
+	// those made since, so nothing follows from it.
 )
 
 // DroppedUnwritten is the value under an object's TagDropped key while the object is being built.

@@ -5,7 +5,8 @@
 //
 //   - Item: what is added to a filter, any bytes. Its hash has 64 bits.
 //   - Function: a hash together with its key. A filter keeps the one that it was made with.
-//   - Keyed: the hash of new filters. Its key is a Secret, 256 random bits of the store.
+//   - Keyed: the hash of new filters. Its key is a Secret of 256 bits, which follows from one of the store. Each filter has
+//     its own, unless filters are to be merged.
 //   - XXH64: the hash of filters made by earlier versions, and of filters that other programs are to build in the
 //     same way. Its key is a seed of 64 bits.
 //   - Murmur64A: MurmurHash64A, the hash of filters in RedisBloom's layout. Its key is a seed that everybody knows.
@@ -24,8 +25,8 @@
 // items. For larger sets, such as the items of a full filter, tests show that they behave as random items do,
 // structured items too; there is no proof. And nothing is promised against someone who
 //
-//   - knows the secret, and so can compute which items collide. The secret is in the store's directory, and so in
-//     every copy and backup of it;
+//   - knows the secret, and so can compute which items collide. The secret is in the store's directory, in
+//     every copy and backup of it, and in every dump of the filter;
 //   - chooses items by the filter's answers, or by the time that they take. Such a person learns which items are
 //     false positives, and can go on to use those. Every filter has some.
 //

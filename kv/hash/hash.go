@@ -1,6 +1,7 @@
 package hash
 
 import (
+	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -90,6 +91,17 @@ func NewSecret() (s Secret, err error) {
 // items" and the 8 bytes of the seed, the lowest first. Anyone who knows or guesses the seed knows it.
 func SecretOf(seed uint64) Secret {
 	return sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("sievekv items"), seed))
+}
+
+// For returns the secret that follows from this one for a purpose: HKDF-Expand with SHA-256 (RFC 5869), where info is
+// "sievekv " and the purpose. For one purpose it is always the same. Nobody learns from it anything about this secret,
+// nor about those for other purposes.
+func (s Secret) For(purpose string) (of Secret) {
+	b, err := hkdf.Expand(sha256.New, s[:], "sievekv "+purpose, SecretLen)
+	if err != nil {
+		panic(fmt.Sprintf("hash: HKDF of %d bytes: %v", SecretLen, err)) // only of more than 255 times a SHA-256
+	}
+	return Secret(b)
 }
 
 // Function is a hash with its key. The zero value is XXH64 with seed 0. Two Functions are equal (==) if and only if

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"unsafe"
 	"weak"
 
 	"github.com/sievekv/sievekv/kv/probe"
@@ -57,8 +58,11 @@ func expand(s Secret) *table {
 	return t
 }
 
-// tables holds the tables in use, of 1.4 KiB each. All functions with one secret share a table: so filters take less
-// memory, and functions can be compared by it.
+// TableBytes is about how much memory the table of a keyed hash takes, with its entry among the tables.
+const TableBytes = int64(unsafe.Sizeof(table{})) + 200
+
+// tables holds the tables in use. All functions with one secret share a table: so filters take less memory, and
+// functions can be compared by it.
 var tables = struct {
 	sync.Mutex
 	of map[Secret]weak.Pointer[table]

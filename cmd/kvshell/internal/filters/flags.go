@@ -24,6 +24,7 @@ type Flags struct {
 	NonScaling bool
 	TTL        uint64        // seconds, 0 for none
 	Hash       string        // "keyed" or "xxh64", "" for the default
+	Group      string        // of filters that can be merged, "" for none
 	Window     time.Duration // after which a filter forgets lines, 0 for never
 	Slices     int           // into which Window is divided, 0 for the default
 	MaxBytes   uint64        // the most bytes of a filter, 0 for the default; a flag of the program
@@ -64,6 +65,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.Rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines taken for known ones")
 	cliflags.CountVar(flags, &f.Capacity, "capacity", 1000000, "different `LINES`, such as 64k, 1M or 1e6, that a filter that is made has room for before it grows")
 	flags.BoolVar(&f.NonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
+	flags.StringVar(&f.Group, "group", "", "`NAME` of the group of a filter that is made: filters of one group can be merged (default none: it has a hash of its own)")
 	cliflags.CountVar(flags, &f.TTL, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
 	flags.StringVar(&f.Hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64 the filter can be built alike elsewhere, but lines can be chosen that collide (default keyed)")
 	flags.Var((*cliflags.Span)(&f.Window), "window", "`TIME`, such as 24h or 7d, or in seconds without a unit, after which a filter that is made forgets lines that did not come again; --capacity is then for the lines of one TIME")
@@ -95,6 +97,10 @@ func (f *Flags) Check() error {
 	switch {
 	case f.compatible() && f.Hash != "":
 		return exit.Usagef("--hash %s --%s compatible: that layout has a hash of its own; the layout must be native", f.Hash, BloomLayoutFlag)
+	case f.Group != "" && (f.compatible() || f.Kind == Cuckoo || f.Hash == hash.XXH64.String()):
+		return exit.Usagef("--group %q: it is for Bloom filters of the native layout and counting Bloom filters, with the keyed hash", f.Group)
+	case len(f.Group) > scalableext.MaxGroup:
+		return exit.Usagef("--group of %d bytes: must have at most %d", len(f.Group), scalableext.MaxGroup)
 	case f.compatible() && f.Window != 0:
 		return exit.Usagef("--window %v --%s compatible: a filter that forgets must have the native layout", f.Window, BloomLayoutFlag)
 	case f.Window != 0 && f.Kind != Bloom:
@@ -124,7 +130,7 @@ func (f *Flags) hashKind() hash.Kind {
 // bloomConfig returns the Config of a Bloom filter, without its TTL.
 func (f *Flags) bloomConfig() bloomext.Config {
 	c := bloomext.Config{
-		Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind(), Window: f.Window, Slices: f.Slices,
+		Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind(), Group: f.Group, Window: f.Window, Slices: f.Slices,
 		Layout: f.Layouts.Bloom,
 	}
 	if !f.CapacityGiven { // many lines grow a filter with layers several times as fast as one with a log
@@ -140,7 +146,7 @@ func (f *Flags) cuckooConfig() cuckooext.Config {
 
 // countingConfig returns the Config of a counting Bloom filter, without its TTL.
 func (f *Flags) countingConfig() countingext.Config {
-	return countingext.Config{Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind()}
+	return countingext.Config{Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind(), Group: f.Group}
 }
 
 // Life returns the TTL of a filter that is made, 0 for none.
@@ -181,10 +187,13 @@ func (f *Flags) Fits(key []byte, made Facts) error {
 	return nil
 }
 
-// Tell notes that --ttl, --slices and --bf-layout do not change a filter that exists.
+// Tell notes that --ttl, --group, --slices and --bf-layout do not change a filter that exists.
 func (f *Flags) Tell(notes io.Writer, key []byte, made Facts) {
 	if f.Layouts.Bloom == scalableext.LayoutCompatible && made.Kind == Bloom && made.Layout != f.Layouts.Bloom {
 		fmt.Fprintf(notes, "note: the filter %q is there already and keeps the layout %v: --%s is for one that is made\n", key, made.Layout, BloomLayoutFlag)
+	}
+	if f.Group != "" {
+		fmt.Fprintf(notes, "note: the filter %q is there already and keeps its group: --group is for one that is made\n", key)
 	}
 	if f.TTLGiven {
 		fmt.Fprintf(notes, "note: the filter %q is there already and keeps its time to live: --ttl is for one that is made\n", key)

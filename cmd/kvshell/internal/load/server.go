@@ -115,9 +115,9 @@ func (l *ServerLoading) begin(ctx context.Context) error {
 // with, so that they cannot be compared.
 func (l *ServerLoading) tellKept() {
 	f := &l.flags
-	if f.RateGiven || f.CapacityGiven || f.NonScalingGiven || f.TTLGiven || f.Hash != "" || f.Window != 0 {
+	if f.RateGiven || f.CapacityGiven || f.NonScalingGiven || f.TTLGiven || f.Hash != "" || f.Group != "" || f.Window != 0 {
 		fmt.Fprintf(l.Notes, "note: the filter %q is there already and keeps what it was made with: "+
-			"--error, --capacity, --non-scaling, --ttl, --hash, --window and --slices are for one that is made\n", l.key)
+			"--error, --capacity, --non-scaling, --ttl, --hash, --group, --window and --slices are for one that is made\n", l.key)
 	}
 }
 
@@ -140,6 +140,9 @@ func (l *ServerLoading) make(ctx context.Context) error {
 	}
 	if f.Hash != "" {
 		words = append(words, "HASH", f.Hash)
+	}
+	if f.Group != "" {
+		words = append(words, "GROUP", f.Group)
 	}
 	if f.Window != 0 {
 		words = append(words, "WINDOW", strconv.FormatInt(int64(f.Window/time.Second), 10))

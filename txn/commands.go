@@ -213,7 +213,7 @@ func (s *session) run(c *module.Call, after clock) (list []reply.Reply, err erro
 		list, err = s.runIn(c, tx)
 		return err
 	})
-	if ctx.Err() != nil && (errors.Is(err, kv.ErrEnded) || errors.Is(err, ctx.Err())) {
+	if err != nil && ctx.Err() != nil && (errors.Is(err, kv.ErrEnded) || errors.Is(err, ctx.Err())) {
 		err = context.Cause(ctx) // rather than that the transaction has ended
 	}
 	if err != nil {

@@ -156,6 +156,20 @@ var differences = map[string]func(t *testing.T, s *store){
 			}
 		}
 	},
+	"exec-on-error": func(t *testing.T, s *store) {
+		for _, step := range []struct{ mode, exec, left string }{
+			{"CONTINUE", "1) OK\n2) (error) ERR value is not an integer or out of range", `"w"`},
+			{"ROLLBACK", "(error) EXECABORT Transaction discarded because of: ERR value is not an integer or out of range", `"v"`},
+		} {
+			answers(t, s, "SET k v", "OK")
+			answers(t, s, "SIEVE.ONERROR "+step.mode, "OK")
+			answers(t, s, "MULTI", "OK")
+			answers(t, s, "SET k w", "QUEUED")
+			answers(t, s, "INCR k", "QUEUED")
+			answers(t, s, "EXEC", step.exec)
+			answers(t, s, "GET k", step.left)
+		}
+	},
 	"copy-filter": func(t *testing.T, s *store) {
 		answers(t, s, "BF.ADD f x", "(integer) 1")
 		answers(t, s, "COPY f g", "(integer) 1")

@@ -382,7 +382,7 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
 	c.server.stats.count(cmd, took, c.session.Outcome, r)
 	c.server.slow.add(c, cmd, words, begin, took)
-	c.server.stats.rate.note(now.Sub(c.server.started), c.server.stats.total)
+	c.server.tick(now)
 	c.clock = now
 }
 

@@ -222,3 +222,13 @@ func (r *Rate) Note(at time.Duration, total func() uint64) { r.note(at, total) }
 
 // PerSecond is perSecond.
 func (r *Rate) PerSecond(now time.Duration, total uint64) uint64 { return r.perSecond(now, total) }
+
+// awaitPass waits until the pass that is under way has ended.
+func (s *Server) awaitPass() {
+	s.filters.mu.Lock()
+	done := s.filters.done
+	s.filters.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}

@@ -118,9 +118,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if err := metrics.Collect(s.db, out); err != nil {
 		return // sievekv_up says it
 	}
-	if c.keys {
-		s.largest.collect(s, out)
-	}
+	s.filters.collect(s, c.keys, out)
 }
 
 // commands sends the metrics of commands that have run at least once.

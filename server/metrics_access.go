@@ -23,7 +23,7 @@ type MetricsOptions struct {
 	// because a web page can make its own host name resolve to this machine. Default none.
 	Hosts []string
 
-	// Keys shows the keys of the largest filters even if there is no Password. Default false.
+	// Keys shows the keys of filters even if there is no Password. Default false.
 	Keys bool
 }
 

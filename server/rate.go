@@ -26,19 +26,20 @@ const (
 	rateSpan    = 2 * time.Second
 )
 
-// note keeps a sample if it is due.
-func (r *rate) note(at time.Duration, total func() uint64) {
+// note keeps a sample if it is due, and reports whether it was.
+func (r *rate) note(at time.Duration, total func() uint64) bool {
 	if int64(at) < r.next.Load() {
-		return
+		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if int64(at) < r.next.Load() {
-		return
+		return false
 	}
 	r.next.Store(int64(at + sampleEvery))
 	r.newest = (r.newest + 1) % len(r.samples)
 	r.samples[r.newest] = sample{at, total()}
+	return true
 }
 
 // perSecond returns the rate since the oldest sample of the last seconds, or since the newest one if all are older.

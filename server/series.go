@@ -100,7 +100,7 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 	c.use.add(now, time.Duration(n)*commandTime+timeOf(n*words, len(c.out)-before))
 	c.server.stats.countSeries(cmd, n, took, failed)
 	c.server.stats.countKeys(c.session)
-	c.server.stats.rate.note(now.Sub(c.server.started), c.server.stats.total)
+	c.server.tick(now)
 	c.noteSlow(cmd, s, begin, took)
 	c.clock = now
 }

@@ -73,7 +73,7 @@ type Server struct {
 	slow          slowLog
 	users         *acl.Lists
 	denials       aclLog
-	largest       largest
+	filters       filters
 	savingACL     sync.Mutex // held while the ACL file is written
 
 	metricsGuesses guesses      // wrong passwords for the metrics
@@ -89,6 +89,7 @@ type Server struct {
 
 	mu           sync.Mutex
 	shuttingDown bool
+	stopping     chan struct{} // closed when shuttingDown is set
 	listeners    map[net.Listener]struct{}
 	conns        map[*conn]struct{}
 	nextID       int64
@@ -99,8 +100,8 @@ type Server struct {
 func New(db *kv.DB, o *Options) (*Server, error) {
 	s := &Server{
 		db: db, host: module.Of(db), started: time.Now(), runID: newRunID(), limits: defaultLimits(),
-		shutdownAsked: make(chan struct{}),
-		listeners:     make(map[net.Listener]struct{}), conns: make(map[*conn]struct{}),
+		shutdownAsked: make(chan struct{}), stopping: make(chan struct{}),
+		listeners: make(map[net.Listener]struct{}), conns: make(map[*conn]struct{}),
 	}
 	if o != nil {
 		s.opts = *o
@@ -120,6 +121,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	s.strangers.left = make(chan struct{}, 1)
 	s.admission, s.longAdmission = newAdmission(places()), newAdmission(longPlaces())
 	s.stats = newStats(len(s.host.Commands()))
+	s.filters.pause, s.filters.due = s.pauseBetween, s.started.Add(passEvery)
 	s.slowerThan = s.host.IntReader(slowerThanSetting)
 	if err := s.loadUsers(); err != nil {
 		return nil, err
@@ -345,7 +347,10 @@ var ErrStuck = errors.New("server: gave up waiting")
 // of ctx or of the sync.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	s.shuttingDown = true
+	if !s.shuttingDown {
+		s.shuttingDown = true
+		close(s.stopping)
+	}
 	for l := range s.listeners {
 		_ = l.Close() // Serve returns
 	}

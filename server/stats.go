@@ -202,3 +202,10 @@ func (s *stats) failures(kind int) uint64 {
 	}
 	return n
 }
+
+// tick does what is to be done from time to time while commands run.
+func (s *Server) tick(now time.Time) {
+	if s.stats.rate.note(now.Sub(s.started), s.stats.total) {
+		s.filters.tick(s)
+	}
+}

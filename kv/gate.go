@@ -15,6 +15,7 @@ func (db *DB) passGate(ctx context.Context, alone bool) error {
 		return nil
 	}
 	x := g.Join(alone)
+	g.Press(x)
 	idle := gate.Idle{Holder: db.holderUses}
 	ticks, stop := idle.Start(db.opts.MaxIdleTransaction)
 	defer stop()

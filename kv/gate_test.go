@@ -2,6 +2,8 @@ package kv
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -65,5 +67,35 @@ func TestGate(t *testing.T) {
 	wg.Wait()
 	if !db.gate.Free() || db.gate.Waiting() != 0 {
 		t.Errorf("in the end the gate is not free, or %d wait", db.gate.Waiting())
+	}
+}
+
+// A transaction that waits for a long write does not hold up other writes until that ends.
+func TestGate_longWrite(t *testing.T) {
+	db, err := Open("", &Options{InMemory: true, Durability: NoSync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan error)
+	err = db.Write(NoSync, [][]byte{[]byte("long")}, func(*Writer) error {
+		go func() {
+			begun <- db.Update(context.Background(), NoSync, func(*Transaction) error { return nil })
+		}()
+		for db.gate.Waiting() == 0 {
+			runtime.Gosched()
+		}
+		for i := range 20 {
+			key := fmt.Append(nil, "k", i)
+			if db.keyLockIndex(key) == db.keyLockIndex([]byte("long")) {
+				continue
+			}
+			if err := db.Write(NoSync, [][]byte{key}, func(*Writer) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, <-begun, db.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -10,16 +10,18 @@ import (
 )
 
 // Gate is a read-write lock. Unlike with a sync.RWMutex, a goroutine can give up waiting. No goroutine waits for
-// ever: they pass in the order in which they came. There is one exception: when a goroutine that had the gate alone
-// unlocks it, all that wait to share it pass. The zero value is open.
+// ever: they pass in the order in which they came. There are two exceptions: when a goroutine that had the gate alone
+// unlocks it, all that wait to share it pass, and so they do in the recesses of one that waits to have it alone, see
+// Press. The zero value is open.
 type Gate struct {
 	// state counts the goroutines that share the gate. It also has the bit shut, which is set while a goroutine has
-	// the gate alone, or waits. While shut is set, only RUnlock changes state without holding mu.
+	// the gate alone, or waits, except in a recess. While shut is set, only RUnlock changes state without holding mu.
 	state atomic.Int64
 
 	mu    sync.Mutex
 	alone bool      // a goroutine has the gate alone; guarded by mu
 	queue []*Waiter // guarded by mu
+	press press     // of the first in queue that is to have the gate alone; guarded by mu
 	err   error     // set by Refuse until the gate is unlocked; guarded by mu
 }
 
@@ -66,13 +68,7 @@ func (g *Gate) Unlock() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.alone, g.err = false, nil
-	g.queue = slices.DeleteFunc(g.queue, func(x *Waiter) bool {
-		if !x.alone {
-			g.state.Add(1)
-			close(x.done)
-		}
-		return !x.alone
-	})
+	g.queue = g.letShare()
 	g.letIn()
 }
 
@@ -86,7 +82,9 @@ func (g *Gate) Join(alone bool) *Waiter {
 		close(x.done)
 		return x
 	}
-	g.state.Or(shut)
+	if !g.press.recess {
+		g.state.Or(shut)
+	}
 	g.queue = append(g.queue, x)
 	g.letIn()
 	return x
@@ -94,13 +92,20 @@ func (g *Gate) Join(alone bool) *Waiter {
 
 // letIn gives the gate to waiters at the head of the queue, as long as they can have it. The caller holds mu.
 func (g *Gate) letIn() {
+	if g.press.recess {
+		g.queue = g.letShare()
+		if len(g.queue) > 0 {
+			g.state.And(^shut)
+			return
+		}
+	}
 	for len(g.queue) > 0 && !g.alone {
 		x := g.queue[0]
 		if x.alone {
 			if g.state.Load() != shut {
 				return // it is still shared
 			}
-			g.alone = true
+			g.alone, g.press = true, press{}
 		} else {
 			g.state.Add(1)
 		}
@@ -120,6 +125,10 @@ func (g *Gate) GiveUp(x *Waiter) bool {
 	i := slices.Index(g.queue, x)
 	if i < 0 {
 		return false
+	}
+	if g.firstAlone() == x {
+		g.press = press{} // the next one begins with a press of its own
+		g.state.Or(shut)
 	}
 	g.queue = slices.Delete(g.queue, i, i+1)
 	g.letIn()

@@ -36,7 +36,7 @@ func Commands() []module.Command {
 		row("BITCOUNT", -2, read, "RO access", "key [start end [BYTE | BIT]]",
 			"Answers how many bits of a string are set, in all of it or in a range; negative indices count from the end.", perByte,
 			"SETBIT active 7 1\nBITCOUNT active", bitCount),
-		row("BITFIELD", -2, write, "RW access update",
+		row("BITFIELD", -2, write|module.Brief, "RW access update",
 			"key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | INCRBY encoding offset increment ...]",
 			"Reads, sets and increments integers of any width in a string.", "O(1) for each operation",
 			"BITFIELD stats INCRBY u8 0 1 GET u4 4", bitField),
@@ -48,7 +48,7 @@ func Commands() []module.Command {
 			"SETBIT active 7 1\nBITPOS active 1", bitPos),
 		row("GETBIT", 3, read|module.Fast, "RO access", "key offset", "Answers a bit of a string; 0 beyond its end.", "O(1)",
 			"SETBIT active 7 1\nGETBIT active 7", getBit),
-		row("SETBIT", 4, write, "RW access update", "key offset value",
+		row("SETBIT", 4, write|module.Brief, "RW access update", "key offset value",
 			"Sets or clears a bit of a string, which is extended by zeros; answers the old bit.", "O(1)", "SETBIT active 7 1", setBit),
 		countOp,
 		row("SIEVE.STREAK", 3, read, "RO access", "key end",
@@ -76,6 +76,7 @@ func Answer(c *module.Call, f func(*String) (reply.Reply, error)) reply.Reply {
 	missing := 0
 	err := c.Read(func(r kv.Reader) error {
 		return Look(r, c.Args[0], func(s *String) (err error) {
+			s.ctx = c.Context
 			if missing = 1; s.there {
 				missing = 0
 			}

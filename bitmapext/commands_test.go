@@ -258,10 +258,57 @@ func TestBitOp_expiry(t *testing.T) {
 	}
 }
 
+// A bitmap that is named several times counts as if each were a copy, whatever the operation.
+func TestBitOp_repeated(t *testing.T) {
+	w := newWorld(t)
+	for i, key := range []string{"a", "b", "c"} {
+		for n := range 40 {
+			w.Line(fmt.Sprintf("SETBIT %s %d 1", key, (n*(i+3)*7919)%(70_000*(i+1))))
+		}
+		for copied := range 3 {
+			w.Line(fmt.Sprintf("COPY %s %s%d", key, key, copied))
+		}
+	}
+	for _, op := range []string{"AND", "OR", "XOR", "DIFF", "DIFF1", "ANDOR", "ONE"} {
+		for _, keys := range []string{"a a", "a a a", "a b a", "b a a", "c c a b c", "a b b c c c", "missing a missing a", "b b"} {
+			var copies []string
+			for i, key := range strings.Fields(keys) {
+				if key != "missing" {
+					key = fmt.Sprintf("%s%d", key, i%3)
+				}
+				copies = append(copies, key)
+			}
+			if len(copies) > 4 {
+				copies[4] = copies[4][:1] // the fifth is the key itself
+			}
+			apart := strings.Join(copies, " ")
+			if got, want := w.Line("BITOP "+op+" got "+keys), w.Line("BITOP "+op+" want "+apart); got.String() != want.String() {
+				t.Errorf("BITOP %s of %s: %v, of copies %v", op, keys, got, want)
+			}
+			if got, want := w.Line("GET got"), w.Line("GET want"); got.String() != want.String() {
+				t.Errorf("BITOP %s of %s makes another string than of copies", op, keys)
+			}
+			if got, want := w.Line("SIEVE.BITCOUNTOP "+op+" "+keys), w.Line("SIEVE.BITCOUNTOP "+op+" "+apart); got.String() != want.String() {
+				t.Errorf("SIEVE.BITCOUNTOP %s of %s: %v, of copies %v", op, keys, got, want)
+			}
+		}
+	}
+}
+
 // SIEVE.BITCOUNTOP and BITOP count the memory that they take for each key, and give it back.
 func TestBitCountOp_memory(t *testing.T) {
 	w := newWorld(t)
-	w.Script("SETBIT blocks 100000 1 => :0\nSETBIT header 0 1 => :0")
+	const keys = 5000
+	named := func(key string) string {
+		var line strings.Builder
+		for i := range keys {
+			fmt.Fprintf(&line, " %s%d", key, i)
+		}
+		return line.String()
+	}
+	for i := range keys {
+		w.Script(fmt.Sprintf("SETBIT blocks%d 100000 1 => :0\nSETBIT header%d 0 1 => :0", i, i))
+	}
 	s := module.NewSession(w.DB)
 	used, most, limit := 0, 0, 1<<30
 	s.Charge = func(n int) error {
@@ -272,16 +319,15 @@ func TestBitCountOp_memory(t *testing.T) {
 		}
 		return nil
 	}
-	const keys = 20_000
 	for _, line := range []string{"SIEVE.BITCOUNTOP OR", "BITOP OR result"} {
-		for _, key := range []string{" blocks", " header", " missing"} {
+		for _, key := range []string{"blocks", "header", "missing"} {
 			most, limit = 0, 1<<30
-			if r := s.Do(t.Context(), words(line+strings.Repeat(key, keys))); r.IsError() || used != 0 || most < 100*keys || most > 2000*keys {
-				t.Errorf("%s of %d keys%s: %v, %d bytes at most, %d at the end", line, keys, key, r, most, used)
+			if r := s.Do(t.Context(), words(line+named(key))); r.IsError() || used != 0 || most < 100*keys || most > 2000*keys {
+				t.Errorf("%s of %d keys %s: %v, %d bytes at most, %d at the end", line, keys, key, r, most, used)
 			}
 			limit = most / 2
-			if r := s.Do(t.Context(), words(line+strings.Repeat(key, keys))); string(r.Bytes()) != "ERR no memory" || used != 0 {
-				t.Errorf("%s of %d keys%s with half of the memory: %v, %d bytes at the end", line, keys, key, r, used)
+			if r := s.Do(t.Context(), words(line+named(key))); string(r.Bytes()) != "ERR no memory" || used != 0 {
+				t.Errorf("%s of %d keys %s with half of the memory: %v, %d bytes at the end", line, keys, key, r, used)
 			}
 		}
 	}

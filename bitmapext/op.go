@@ -70,19 +70,36 @@ type combination struct {
 	spare   *[4]words // for blocks that have to be copied, nil while there were none
 }
 
-func combine(op Op, sources []*String) (*combination, error) {
-	if err := op.check(len(sources)); err != nil {
+// combine returns the combination of bitmaps. Find returns the one under a key, which takes memory that charge counts.
+func combine(ctx context.Context, op Op, keys [][]byte, charge func(bytes int) error, find func(key []byte) (*String, error)) (*combination, error) {
+	if err := op.check(len(keys)); err != nil {
 		return nil, err
 	}
-	c := &combination{op: op, sources: sources}
-	for _, s := range sources {
+	c := &combination{op: op}
+	for i, from := range op.sourcesOf(keys) {
+		if err := kv.GivenUp(ctx, i); err != nil {
+			return nil, err
+		}
+		s, err := find(from.key)
+		if err != nil {
+			return nil, err
+		}
+		if err := charge(s.memory()); err != nil {
+			return nil, err
+		}
 		c.length = max(c.length, s.Len())
+		for range from.times {
+			c.sources = append(c.sources, s)
+		}
 	}
 	return c, nil
 }
 
 // block computes block blk of the result, and reports whether a bit of it is set. If so, the block is in c.words.
 func (c *combination) block(ctx context.Context, blk uint64) (some bool, err error) {
+	if len(c.sources) == 0 { // each counts as none
+		return false, ctx.Err()
+	}
 	switch first, others := c.sources[0], c.sources[1:]; c.op {
 	case And:
 		return c.and(ctx, blk)
@@ -277,6 +294,9 @@ func (c *combination) next(blk, end uint64) uint64 {
 func (c *combination) each(ctx context.Context, f func(blk uint64) error) error {
 	last := blocksOf(c.length)
 	for blk := c.next(0, last); blk < last; blk = c.next(blk+1, last) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		some, err := c.block(ctx, blk)
 		if err == nil && some {
 			err = f(blk)
@@ -297,19 +317,7 @@ func Store(ctx context.Context, w *kv.Writer, op Op, dst []byte, sources ...[]by
 
 // store is Store. It calls charge with the bytes of memory that each source takes.
 func store(ctx context.Context, w *kv.Writer, op Op, dst []byte, sources [][]byte, charge func(bytes int) error) (length uint64, err error) {
-	list := make([]*String, len(sources))
-	for i, key := range sources {
-		if err := kv.GivenUp(ctx, i); err != nil {
-			return 0, err
-		}
-		if list[i], err = Staged(w, key); err != nil {
-			return 0, err
-		}
-		if err := charge(list[i].memory()); err != nil {
-			return 0, err
-		}
-	}
-	c, err := combine(op, list)
+	c, err := combine(ctx, op, sources, charge, func(key []byte) (*String, error) { return Staged(w, key) })
 	if err != nil {
 		return 0, err
 	}
@@ -349,21 +357,10 @@ func with(ctx context.Context, r kv.Reader, op Op, keys [][]byte, charge func(by
 	if !r.Fixed() {
 		return kv.ErrMoved // the strings would not be of one commit
 	}
-	list := make([]*String, len(keys))
-	for i, key := range keys {
-		if err := kv.GivenUp(ctx, i); err != nil {
-			return err
-		}
+	c, err := combine(ctx, op, keys, charge, func(key []byte) (*String, error) {
 		value, o, err := r.String(key)
-		if err != nil {
-			return err
-		}
-		list[i] = &String{from: r, object: o, inline: value}
-		if err := charge(list[i].memory()); err != nil {
-			return err
-		}
-	}
-	c, err := combine(op, list)
+		return &String{from: r, object: o, inline: value}, err
+	})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package bitmapext
 
 import (
+	"context"
 	"encoding/binary"
 	"math/bits"
 	"sync/atomic"
@@ -18,8 +19,9 @@ type Source interface {
 // changed.
 type String struct {
 	from   Source
-	object *kv.Object // of a string in blocks, else nil
-	inline []byte     // the string otherwise
+	ctx    context.Context // of the command that reads it, nil for none: part returns its error
+	object *kv.Object      // of a string in blocks, else nil
+	inline []byte          // the string otherwise
 	there  bool
 	expiry int64
 
@@ -123,6 +125,9 @@ func (s *String) part(blk uint64) ([]byte, error) {
 	n := s.Len()
 	if blk >= blocksOf(n) {
 		return nil, nil
+	}
+	if s.ctx != nil && s.ctx.Err() != nil {
+		return nil, s.ctx.Err()
 	}
 	end := min(n, (blk+1)*blockBytes)
 	if s.object == nil {

@@ -32,7 +32,7 @@ func ModuleWith(o Options) module.Module {
 	m := module.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings(o)}
 	m.Commands = scalableext.Commands("bloom", []module.Command{
 		{
-			Name: "BF.RESERVE", Arity: -4, Flags: write,
+			Name: "BF.RESERVE", Arity: -4, Flags: write | module.Brief,
 			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [GROUP name] [WINDOW seconds | LAST n] [SLICES n] [GROWTHLOG bytes]",
 			Summary:    "Makes an empty Bloom filter. With WINDOW it forgets items that were not added for so long, with LAST all but the last n items. Filters of one GROUP can be merged. GROWTHLOG is the most bytes of the log from which it grows, 0 for none, as with EXPANSION alone.",
 			Complexity: "O(1), whatever the size", Example: "BF.RESERVE seen 0.01 1000000", Handler: reserve,
@@ -86,7 +86,7 @@ func ModuleWith(o Options) module.Module {
 			Complexity: "O(M) for M bytes of the chunk", Example: "CONFIG SET bf-layout compatible\nBF.ADD seen a\nBF.SCANDUMP seen 0", Handler: scanDump,
 		},
 		{
-			Name: "BF.LOADCHUNK", Arity: 4, Flags: write | module.NoMulti, Syntax: "key iterator data",
+			Name: "BF.LOADCHUNK", Arity: 4, Flags: write | module.NoMulti | module.Brief, Syntax: "key iterator data",
 			Summary:    "Loads a chunk of a dump, with the iterator that came with it; the filter appears when all of it has come.",
 			Complexity: "O(M) for M bytes of the chunk", Example: loadExample, Handler: loadChunk,
 		},

@@ -153,15 +153,16 @@ func flushAll(c *module.Call) reply.Reply {
 	if len(c.Args) > 1 || len(c.Args) == 1 && text.FoldCase(c.Args[0]) != "ASYNC" && text.FoldCase(c.Args[0]) != "SYNC" {
 		return errSyntax
 	}
+	var err error
 	if c.Transaction == nil {
-		if err := c.DB.DeleteAll(c.Level()); err != nil {
-			return module.ErrorReply(err)
-		}
-		return reply.OK
+		err = c.DB.Update(c.Context, c.Level(), func(tx *kv.Transaction) error { return tx.Write((*kv.Writer).DeleteAll) })
+	} else {
+		err = c.Transaction.Write((*kv.Writer).DeleteAll)
 	}
-	return c.Update(nil, func(w *kv.Writer) (reply.Reply, error) {
-		return reply.OK, w.DeleteAll()
-	})
+	if err != nil {
+		return module.ErrorReply(err)
+	}
+	return reply.OK
 }
 
 // newPattern returns a pattern, or an error if it is too long.

@@ -19,7 +19,7 @@ func Module() module.Module {
 	)
 	return module.Module{Name: "cbf", Types: []*kv.Type{countingType}, Settings: []module.Setting{scalableext.GroupSetting(groupSetting, "counting Bloom filters")}, Commands: scalableext.Commands("counting", []module.Command{
 		{
-			Name: "CBF.RESERVE", Arity: -4, Flags: write,
+			Name: "CBF.RESERVE", Arity: -4, Flags: write | module.Brief,
 			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [GROUP name]",
 			Summary:    "Makes an empty counting Bloom filter. Filters of one GROUP can be merged.",
 			Complexity: "O(1), whatever the size", Example: "CBF.RESERVE online 0.01 1000000", Handler: reserve,

@@ -23,7 +23,7 @@ func Module() module.Module {
 	)
 	return module.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: scalableext.Commands("cuckoo", []module.Command{
 		{
-			Name: "CF.RESERVE", Arity: -3, Flags: write,
+			Name: "CF.RESERVE", Arity: -3, Flags: write | module.Brief,
 			Syntax:     "key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [HASH KEYED|XXH64]",
 			Summary:    "Makes an empty cuckoo filter.",
 			Complexity: "O(1), whatever the size", Example: "CF.RESERVE sessions 1000000 ERROR 0.001", Handler: reserve,
@@ -96,7 +96,7 @@ func Module() module.Module {
 			Complexity: "O(M) for M bytes of the chunk", Example: "CONFIG SET cf-layout compatible\nCF.ADD sessions alice\nCF.SCANDUMP sessions 0", Handler: scanDump,
 		},
 		{
-			Name: "CF.LOADCHUNK", Arity: 4, Flags: write | module.NoMulti, Syntax: "key iterator data",
+			Name: "CF.LOADCHUNK", Arity: 4, Flags: write | module.NoMulti | module.Brief, Syntax: "key iterator data",
 			Summary:    "Loads a chunk of a dump, with the iterator that came with it; the filter appears when all of it has come.",
 			Complexity: "O(M) for M bytes of the chunk", Example: loadExample, Handler: loadChunk,
 		},

@@ -66,7 +66,10 @@ type conn struct {
 	hugeBegan time.Time // when the last huge command began
 	ranBefore uint64    // the commands that had run by then
 
-	ahead []byte // read from net while a command ran, at most aheadBytes
+	ctx    context.Context // ends when the client is gone, by kill, and with the server's: commands that may take long end then
+	cancel context.CancelFunc
+	watch  *watch // nil unless it is noticed that the client is gone
+	ahead  []byte // read from net by watch, at most aheadBytes
 
 	closing atomic.Bool   // shared: the connection ends after the current command
 	killed  atomic.Bool   // shared: the connection ends at once, without a reply
@@ -101,6 +104,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
 		server: s, net: nc, began: now, strangerSince: now, protocol: 2, wake: make(chan struct{}),
 	}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.beDefault()
 	_, encrypted := nc.(*tls.Conn)
 	c.stranger = encrypted || !c.authenticated
@@ -194,6 +198,7 @@ func (c *conn) kill() bool {
 	first := !c.killed.Swap(true)
 	c.closing.Store(true)
 	c.waking.Do(func() { close(c.wake) })
+	c.cancel()
 	closeNow(c.net)
 	return first
 }
@@ -270,6 +275,7 @@ func (c *conn) runBuffered() bool {
 	ran := false
 	c.clock = time.Time{}
 	c.in.SetLimits(c.commandLimits())
+	defer c.endWatch()
 	defer c.endTurn()
 	for !c.ended {
 		if !c.awaitTurn() {
@@ -348,7 +354,7 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	}
 	c.noteCommand(cmd, words, begin)
 	if !c.acquireLarge(cmd, words) {
-		c.fail(cmd, module.ErrorReply(c.server.ctx.Err()))
+		c.fail(cmd, module.ErrorReply(c.ctx.Err()))
 		return
 	}
 	if c.acquired != nil { // it may have waited
@@ -406,67 +412,13 @@ func (c *conn) run(cmd *module.Command, words [][]byte) reply.Reply {
 		return r
 	}
 	switch {
-	case cmd == nil:
+	case cmd == nil || !mayTakeLong(cmd) && c.acquired == nil:
+		return c.session.DoNamed(c.server.ctx, cmd, words)
 	case cmd.Flags&module.Admin != 0:
 		c.endTurn() // the command may take minutes
-		return c.runWatched(words)
-	case looksAtAllKeys(cmd) || cmd.Name == "EXEC" || c.acquired != nil: // the last: a large command
-		return c.runWatched(words)
 	}
-	return c.session.DoNamed(c.server.ctx, cmd, words)
-}
-
-// looksAtAllKeys reports whether a command may read many keys that are not among its words.
-func looksAtAllKeys(cmd *module.Command) bool {
-	return cmd.FirstKey == 0 && cmd.Flags&(module.Fast|module.Admin) == 0 && !writes(cmd)
-}
-
-// aheadBytes is how much the server reads from a client while one of its commands runs.
-const aheadBytes = 4 << 10
-
-// runWatched runs a command that may take long, and gives it up when the client is gone. To notice that, it reads
-// from the connection once the command has run for limits.watchAfter.
-func (c *conn) runWatched(words [][]byte) reply.Reply {
-	ctx, cancel := context.WithCancel(c.server.ctx)
-	defer cancel()
-	if err := c.net.SetReadDeadline(time.Time{}); err != nil || c.closing.Load() {
-		return c.session.Do(ctx, words)
-	}
-	ended := make(chan struct{})
-	watch := time.AfterFunc(c.server.limits.watchAfter, func() {
-		defer close(ended)
-		for len(c.ahead) < aheadBytes {
-			next := make([]byte, aheadBytes-len(c.ahead))
-			n, err := c.net.Read(next)
-			c.ahead = append(c.ahead, next[:n]...)
-			if err != nil {
-				if !errors.Is(err, os.ErrDeadlineExceeded) {
-					cancel()
-				}
-				return
-			}
-		}
-	})
-	r := c.session.Do(ctx, words)
-	if !watch.Stop() {
-		_ = c.net.SetReadDeadline(time.Unix(1, 0)) // fails if the client is gone; then ended is closed anyway
-		<-ended
-	}
-	return r
-}
-
-// source is where a connection reads from: first the bytes that runWatched read ahead, then the socket.
-type source conn
-
-func (s *source) Read(p []byte) (int, error) {
-	if n := copy(p, s.ahead); n > 0 {
-		s.ahead = s.ahead[n:]
-		if len(s.ahead) == 0 {
-			s.ahead = nil
-		}
-		return n, nil
-	}
-	return s.net.Read(p)
+	c.beginWatch()
+	return c.session.DoNamed(c.ctx, cmd, words)
 }
 
 // chooseLevel sets the durability level of the next command. A command that came alone waits for its own sync, as in
@@ -477,7 +429,8 @@ func (s *source) Read(p []byte) (int, error) {
 // Several says that it is not one command but a series.
 func (c *conn) chooseLevel(cmd *module.Command, several bool) {
 	level := kv.DurabilityDefault
-	more := several || c.in.Buffered() > 0 || c.after != nil
+	more := several || c.in.Buffered() > 0 || c.after != nil ||
+		mayTakeLong(cmd) && writes(cmd) // the time that it takes counts, and that of a sync is not to
 	if c.server.db.Durability() == kv.Always && (c.unsettled || c.turn != nil || more) {
 		level = kv.NoSync
 		c.unsettled = c.unsettled || cmd != nil && writes(cmd)
@@ -622,6 +575,7 @@ func (c *conn) leaveTransaction() {
 }
 
 func (c *conn) end() {
+	c.cancel()
 	c.leaveTransaction()
 	c.in, c.out = nil, nil
 	c.holds().Add(-int64(c.heldBytes))

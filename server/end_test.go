@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,6 +74,8 @@ func TestSlow_clientGone(t *testing.T) {
 		"EXEC that writes":  {module.ReadOnly, pipeline("MULTI", "SET k v", "SLOW", "EXEC")},
 		"many words":        {module.Write, pipeline("SLOW" + strings.Repeat(" x", 5000))},
 		"more that is sent": {module.ReadOnly, pipeline("SLOW") + "P"},
+		"a write":           {module.Write, pipeline("SLOW")},
+		"a part of several": {module.Write, pipeline("PING", "SLOW", "GET k")},
 	} {
 		w, slow := serveSlow(t, tt.flags)
 		c := w.client()
@@ -86,6 +89,53 @@ func TestSlow_clientGone(t *testing.T) {
 		eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 0 })
 		w.client().answers("GET k => $-1")
 	}
+}
+
+// CLIENT KILL gives up a command, also one that uses few keys.
+func TestSlow_killed(t *testing.T) {
+	w, slow := serveSlow(t, module.Write)
+	c := w.client()
+	id := strings.TrimPrefix(c.do("CLIENT ID"), ":")
+	c.send(pipeline("SLOW"))
+	<-slow.begun
+	w.client().answers("CLIENT KILL ID " + id + " => :1")
+	<-slow.givenUp
+}
+
+// A command is given up when its client is gone even if the client has sent, after the command, more than the server reads
+// meanwhile.
+func TestSlow_muchAhead(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells that the other end is closed behind what it has sent")
+	}
+	w, slow := serveSlow(t, module.ReadOnly)
+	l := listenTCP(t)
+	w.listen(l)
+	c := w.dial(l)
+	c.send(pipeline("SLOW") + strings.Repeat(pipeline("PING"), 3000))
+	<-slow.begun
+	_ = c.Close()
+	<-slow.givenUp
+	eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 0 })
+}
+
+// A client that is gone does not wait for the place of a huge command, and the command does not run.
+func TestHuge_waiterGone(t *testing.T) {
+	w, slow := serveSlow(t, module.Write)
+	huge := "SLOW" + strings.Repeat(" x", server.HugeWords)
+	l := listenTCP(t) // a pipe has no room for the reply to SET
+	w.listen(l)
+	first := w.dial(l)
+	first.send(pipeline(huge))
+	<-slow.begun
+	second := w.dial(l)
+	second.send(pipeline("SET before v", "MSET"+strings.Repeat(" after v", server.HugeWords)))
+	eventually(t, "the second waits", func() bool { return w.server.Watched() == 2 })
+	_ = second.Close()
+	eventually(t, "the second is gone", func() bool { return w.server.Connections() == 1 })
+	close(slow.end)
+	first.want("+OK")
+	first.answers("MGET before after => [\"v\" $-1]")
 }
 
 // What a client sends while a long command runs is processed after it, from the first byte.

@@ -232,3 +232,6 @@ func (s *Server) awaitPass() {
 		<-done
 	}
 }
+
+// Watched returns how many connections run, or wait to run, what is given up when their clients are gone.
+func (s *Server) Watched() int { return int(s.watched.Load()) }

@@ -32,7 +32,7 @@ type limits struct {
 	// bytes of it. login is the time in which a client must authenticate itself. write is the time in which the
 	// client must take a part of the replies.
 	half, login, write time.Duration
-	watchAfter         time.Duration // how long a command runs before runWatched looks whether its client is gone
+	watchAfter         time.Duration // how long a connection runs commands before it looks whether its client is gone
 	linger             time.Duration // how long closeTold reads from a client that was told why its connection ends
 	giveUp             time.Duration // how long Shutdown waits for commands that it has given up, and then for the disk
 	rest               time.Duration // how long a client sends nothing before its connection gives back its buffers
@@ -124,15 +124,17 @@ func (c *conn) mayWatch(keys [][]byte) bool {
 // runningBytes is roughly the memory of a word of a running command, with the element of the reply.
 const runningBytes = 96
 
-// acquireLarge waits until a command may run, if it is large. It is not ok if the server has given up commands.
+// acquireLarge waits until a command may run, if it is large. It is not ok if the client is gone, or if the server has
+// given up commands.
 func (c *conn) acquireLarge(cmd *module.Command, words [][]byte) (ok bool) {
 	if c.acquired = c.semaphore(cmd, words); c.acquired == nil {
 		return true
 	}
 	c.endTurn() // other connections need not wait for the semaphore
+	c.beginWatch()
 	select {
 	case c.acquired <- struct{}{}:
-	case <-c.server.ctx.Done():
+	case <-c.ctx.Done():
 		c.acquired = nil
 		return false
 	}
@@ -173,7 +175,11 @@ func (c *conn) awaitTurn() (ok bool) {
 	if c.takesLong() {
 		admission = c.server.longAdmission
 	}
-	c.turn = admission.await(c.use, c.server.ctx.Done())
+	c.turn = admission.await(c.use, c.ctx.Done())
+	if c.turn == nil && c.acquired == nil && !c.killed.Load() {
+		// The client may have closed its side only, and what it sent before is to run.
+		c.turn = admission.await(c.use, c.server.ctx.Done())
+	}
 	if !c.partialSince.IsZero() {
 		c.partialSince = c.partialSince.Add(time.Since(began)) // waiting for a turn is not the client's fault
 	}
@@ -198,11 +204,11 @@ func timeOf(words, bytes int) time.Duration {
 	return time.Duration(words)*wordTime + time.Duration(bytes)*time.Microsecond/bytesInMicro
 }
 
-// noteUse counts the processor time of a command. For a command that may look at all keys that is the time it took.
-// For other commands it is an estimate: the time they took may be time they waited for the disk or the processor.
+// noteUse counts the processor time of a command. For one that may take long that is the time it took. For other commands
+// it is an estimate: the time they took may be time they waited for the disk or the processor.
 func (c *conn) noteUse(now time.Time, cmd *module.Command, words, replied int, took time.Duration) {
 	d := commandTime + timeOf(words, replied)
-	if cmd != nil && looksAtAllKeys(cmd) {
+	if mayTakeLong(cmd) {
 		d = max(d, took)
 	}
 	c.use.add(now, d)

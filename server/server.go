@@ -74,7 +74,8 @@ type Server struct {
 	users         *acl.Lists
 	denials       aclLog
 	filters       filters
-	savingACL     sync.Mutex // held while the ACL file is written
+	watched       atomic.Int32 // connections with a watch
+	savingACL     sync.Mutex   // held while the ACL file is written
 
 	metricsGuesses guesses      // wrong passwords for the metrics
 	metricsDelayed atomic.Int32 // requests for metrics that wait because of wrong passwords

@@ -1017,8 +1017,8 @@ var guards = []mutation{
 	}},
 	{name: "the end of a connection leaves what it watches", pkg: "./server", tests: "^TestWatch_connectionEnds$", edits: []edit{
 		{"server/conn.go",
-			"func (c *conn) end() {\n\tc.leaveTransaction()\n",
-			"func (c *conn) end() {\n"},
+			"\tc.cancel()\n\tc.leaveTransaction()\n",
+			"\tc.cancel()\n"},
 	}},
 	{name: "the end of a connection in MULTI leaves what it watches", pkg: "./server", tests: "^TestWatch_connectionEnds$", edits: []edit{
 		{"txn/commands.go",
@@ -1026,17 +1026,17 @@ var guards = []mutation{
 			"; ok && !st.multi {\n\t\tst.end(s)\n"},
 	}},
 	{name: "a client that has gone keeps what it asked for running", pkg: "./server", tests: "^TestSlow_clientGone$", edits: []edit{
-		{"server/conn.go",
-			"\t\t\t\t\tcancel()\n",
+		{"server/watch.go",
+			"\t\t\t\tc.cancel()\n",
 			""},
 	}},
 	{name: "a byte that was read ahead is lost", pkg: "./server", tests: "^TestSlow_ahead$", edits: []edit{
-		{"server/conn.go",
-			"\t\t\tc.ahead = append(c.ahead, next[:n]...)\n",
-			"\t\t\t_ = n\n"},
+		{"server/watch.go",
+			"\t\tc.ahead = append(c.ahead, next[:n]...)\n",
+			"\t\t_ = n\n"},
 	}},
 	{name: "a byte that was read ahead is read again", pkg: "./server", tests: "^TestSlow_ahead$", edits: []edit{
-		{"server/conn.go",
+		{"server/watch.go",
 			"\t\ts.ahead = s.ahead[n:]\n",
 			""},
 	}},

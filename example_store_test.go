@@ -123,7 +123,7 @@ func ExampleOptions_logger() {
 	defer db.Close()
 	fmt.Println(errors.Is(db.Set("a", nil), sievekv.ErrNoSpace))
 	// Output:
-	// level=WARN msg="freeze: the disk is almost full, writes are refused"
+	// level=WARN msg="sievekv: the disk is almost full, writes are refused"
 	// true
 }
 

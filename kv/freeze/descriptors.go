@@ -146,7 +146,7 @@ func (fs *FS) retry(name string, vital bool, op func() error) error {
 			}
 			if !waited {
 				waited = true
-				fs.log.Warn("freeze: there is no descriptor left, a file waits for one", "file", name, "err", err)
+				fs.log.Warn("sievekv: there is no descriptor left, a file waits for one", "file", name, "error", err)
 			}
 			time.Sleep(pause)
 			pause = min(2*pause, longestPause)
@@ -154,7 +154,7 @@ func (fs *FS) retry(name string, vital bool, op func() error) error {
 		err = op()
 	}
 	if waited {
-		fs.log.Info("freeze: there are descriptors again", "file", name, "waited", time.Since(began))
+		fs.log.Info("sievekv: there are descriptors again", "file", name, "waited", time.Since(began))
 	}
 	return err
 }

@@ -108,7 +108,7 @@ func (s *Space) FS() vfs.FS { return s.fs }
 // file system cannot tell its free space, nothing is watched and Full stays false.
 func (s *Space) Start() {
 	if err := s.ballast.adopt(); err != nil {
-		s.log.Warn("freeze: the ballast of an earlier process cannot be removed", "err", err)
+		s.log.Warn("sievekv: the reserve of an earlier process cannot be removed", "error", err)
 	}
 	if s.opts.Low == 0 && s.opts.Ballast == 0 {
 		return
@@ -164,7 +164,7 @@ func (s *Space) Shrink() {
 		return
 	}
 	if err := s.ballast.create(s.stop); err != nil && !errors.Is(err, errInterrupted) {
-		s.log.Warn("freeze: the ballast cannot be made smaller", "bytes", s.ballast.want(), "err", err)
+		s.log.Warn("sievekv: the reserve cannot be made smaller", "bytes", s.ballast.want(), "error", err)
 	}
 }
 
@@ -180,9 +180,9 @@ func (s *Space) diskFull() {
 	removed, err := s.ballast.release()
 	switch {
 	case err != nil:
-		s.log.Warn("freeze: the disk is full and the ballast cannot be removed", "err", err)
+		s.log.Warn("sievekv: the disk is full and the reserve cannot be removed", "error", err)
 	case removed > 0:
-		s.log.Warn("freeze: the disk is full, the ballast was removed", "bytes", removed)
+		s.log.Warn("sievekv: the disk is full, the reserve was removed", "bytes", removed)
 	}
 	select {
 	case s.struck <- struct{}{}:
@@ -214,7 +214,7 @@ func (s *Space) check() {
 		return
 	}
 	if s.full.CompareAndSwap(true, false) {
-		s.log.Info("freeze: the disk has room again, writes are accepted", "free", free, "high", s.opts.High)
+		s.log.Warn("sievekv: the disk has room again, writes are accepted", "free", free, "high", s.opts.High)
 	}
 }
 
@@ -225,7 +225,7 @@ func (s *Space) refuseIfLow() (free uint64, low bool) {
 	if err != nil {
 		if !s.blind {
 			s.blind = true
-			s.log.Warn("freeze: the free disk space cannot be read", "err", err)
+			s.log.Warn("sievekv: the free disk space cannot be read", "error", err)
 		}
 		return 0, true
 	}
@@ -241,7 +241,7 @@ func (s *Space) refuseIfLow() (free uint64, low bool) {
 		return usage.AvailBytes, false
 	}
 	if s.full.CompareAndSwap(false, true) {
-		s.log.Warn("freeze: the disk is almost full, writes are refused", "free", usage.AvailBytes, "low", s.opts.Low)
+		s.log.Warn("sievekv: the disk is almost full, writes are refused", "free", usage.AvailBytes, "low", s.opts.Low)
 	}
 	return usage.AvailBytes, true
 }
@@ -272,7 +272,7 @@ func (s *Space) makeBallast() bool {
 	if err != nil {
 		s.pause = ballastPause
 		if s.failure == nil {
-			s.log.Warn("freeze: the ballast cannot be made", "bytes", s.ballast.want(), "err", err)
+			s.log.Warn("sievekv: the reserve cannot be made", "bytes", s.ballast.want(), "error", err)
 		}
 	}
 	s.failure = err

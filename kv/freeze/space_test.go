@@ -339,7 +339,7 @@ func TestSpace_FS(t *testing.T) {
 		runtime.Gosched()
 	}
 	s.Close()
-	log.expect(t, "ballast was removed", "almost full")
+	log.expect(t, "reserve was removed", "almost full")
 }
 
 // TestSpace_race has the ballast made while other goroutines find the disk full.

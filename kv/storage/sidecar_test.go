@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"log/slog"
@@ -317,5 +318,42 @@ func halveLog(t *testing.T, disk vfs.FS) {
 	}
 	if err := writeFileSync(disk, log, data[:len(data)/2]); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Opening a store that was not closed tells of it, once, and not opening one that was closed.
+func TestOpen_unclean(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	var log bytes.Buffer
+	open := func(fs vfs.FS, readOnly bool) (s *Store, told int) {
+		log.Reset()
+		o := optionsOn(fs, readOnly)
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		s, err := Open("store", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, strings.Count(log.String(), `level=INFO msg="sievekv: the store was not closed`)
+	}
+	for round := range 3 {
+		s, told := open(disk, false)
+		if told != 0 {
+			t.Errorf("round %d: a new or closed store is told of %d times: %s", round, told, log.String())
+		}
+		write(t, s, fmt.Sprint(round))
+		crashed := disk.CrashClone(vfs.CrashCloneCfg{})
+		closeStore(t, s)
+		for _, readOnly := range []bool{true, false} {
+			s, told := open(crashed, readOnly)
+			if told != 1 {
+				t.Errorf("round %d, read-only %t: a store that a crash has left is told of %d times: %s", round, readOnly, told, log.String())
+			}
+			closeStore(t, s)
+		}
+		s, told = open(crashed, false)
+		if told != 0 {
+			t.Errorf("round %d: a store that was closed after a crash is told of %d times", round, told)
+		}
+		closeStore(t, s)
 	}
 }

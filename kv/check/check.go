@@ -144,14 +144,8 @@ func (c *Checker) Damage(key, kind, lost string) {
 // Whole reports whether all that is stored could be read, so that a repair need not guess.
 func (c *Checker) Whole() bool { return len(c.ranges) == 0 && !c.partly }
 
-// Deep reads all tables before Run.
-func (c *Checker) Deep(ctx context.Context) error { return c.look(ctx) }
-
-// look finds out what cannot be read.
-func (c *Checker) look(ctx context.Context) error {
-	if c.looked {
-		return nil
-	}
+// Deep reads all tables before Run, and finds out what cannot be read. Run does so itself where it meets damage.
+func (c *Checker) Deep(ctx context.Context) error {
 	ranges, problems, err := c.Store.Damage(ctx)
 	if err != nil {
 		return err
@@ -239,6 +233,7 @@ func (c *Checker) header(stored, value []byte) {
 		return
 	}
 	if other, taken := c.owners[h.ID]; taken {
+		c.wakes[other] = -1
 		c.problem(string(key), h.TypeName, "its blocks, which another key has", "%w: keys %q and %q share object %d", format.ErrCorrupt, other, key, h.ID)
 	}
 	c.owners[h.ID] = string(key)
@@ -363,10 +358,10 @@ func (c *Checker) each(ctx context.Context, from, to []byte, f func(key, value [
 		case err == nil:
 			parts = parts[1:]
 			continue
-		case !errors.Is(err, format.ErrCorrupt) || ctx.Err() != nil:
+		case !errors.Is(err, format.ErrCorrupt):
 			return err
 		case !c.looked:
-			if err := c.look(ctx); err != nil {
+			if err := c.Deep(ctx); err != nil {
 				return err
 			}
 			if len(c.ranges) > 0 {

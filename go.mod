@@ -1,6 +1,6 @@
 module github.com/sievekv/sievekv
 
-go 1.26.0
+go 1.26.8
 
 require (
 	github.com/RoaringBitmap/roaring/v2 v2.30.0

@@ -28,7 +28,7 @@ func TestDeploy_flags(t *testing.T) {
 	}
 	words := strings.Fields(start[1])
 	docker := readDoc(t, "deploy/Dockerfile")
-	for _, instruction := range []string{"ENTRYPOINT", "CMD"} {
+	for _, instruction := range []string{"ENTRYPOINT", "CMD", "HEALTHCHECK CMD"} {
 		found := regexp.MustCompile(`(?m)^` + instruction + ` (\[.*\])$`).FindStringSubmatch(docker)
 		var list []string
 		if found == nil {
@@ -48,8 +48,8 @@ func TestDeploy_flags(t *testing.T) {
 			}
 		}
 	}
-	if flags != 5 {
-		t.Errorf("%d flags in %q, want 5", flags, words)
+	if flags != 9 {
+		t.Errorf("%d flags in %q, want 9", flags, words)
 	}
 	if known["--nosuch"] || !known["-d"] {
 		t.Errorf("the flags of kvshell were not found: %v", known)

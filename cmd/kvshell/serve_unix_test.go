@@ -12,7 +12,9 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"math/big"
 	"net"
 	"net/http"
@@ -424,6 +426,47 @@ func TestServe_socket(t *testing.T) {
 	third.stop(t, syscall.SIGTERM)
 }
 
+// Others may use a socket with the mode for them, whatever the umask.
+func TestServe_socketMode(t *testing.T) {
+	dir := t.TempDir()
+	for _, mode := range []fs.FileMode{0o660, 0o666} {
+		path := filepath.Join(dir, fmt.Sprintf("%o", mode))
+		s := serveStore(t, path+"-store", 1, "--addr", "", "--unixsocket", path, "--unixsocketperm", fmt.Sprintf("%o", mode))
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%v, %v, want mode %o", info.Mode(), err, mode)
+		}
+		s.stop(t, syscall.SIGTERM)
+	}
+}
+
+// A client sends the first line of a file as its password.
+func TestServe_passFile(t *testing.T) {
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "password"), filepath.Join(dir, "s")
+	for path, content := range map[string]string{file: "\ufeffsecret words\r\nmore", filepath.Join(dir, "empty"): "\nmore"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := serveStore(t, filepath.Join(dir, "store"), 1, "--addr", "", "--unixsocket", socket, "--requirepass-file", file)
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"PONG\n", []string{"--pass-file", file}},
+		{"NOAUTH Authentication required.\n", nil},
+		{"its first line, the password, is empty", []string{"--pass-file", filepath.Join(dir, "empty")}},
+		{"no such file", []string{"--pass-file", filepath.Join(dir, "missing")}},
+		{"give only one", []string{"--pass-file", file, "-a", "secret words"}},
+	} {
+		output, _ := exec.Command("kvshell", append(append([]string{"-s", socket}, tt.args...), "PING")...).CombinedOutput()
+		if !strings.Contains(string(output), tt.want) {
+			t.Errorf("%q: %s, want %s", tt.args, output, tt.want)
+		}
+	}
+	s.stop(t, syscall.SIGTERM)
+}
+
 func TestServe_metrics(t *testing.T) {
 	s := serveStore(t, filepath.Join(t.TempDir(), "store"), 2, "--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0")
 	ask(t, dial(t, "tcp", s.addrs[0]), "BF.ADD seen x", "BF.ADD seen x", "NOSUCH")
@@ -618,6 +661,8 @@ func TestServe_usage(t *testing.T) {
 		{exit.Usage, "argument must be between 1 and", []string{"--set", "maxclients=0"}},
 		{exit.Usage, "there is no such setting", []string{"--set", "nosuch=1"}},
 		{exit.Usage, "tls-key", []string{"--tls-cert", "x"}},
+		{exit.Usage, "--unixsocketperm 660 is for --unixsocket", []string{"--unixsocketperm", "660"}},
+		{exit.Usage, "must be 600, 660 or 666", []string{"--unixsocket", filepath.Join(dir, "s"), "--unixsocketperm", "777"}},
 		{exit.Usage, "--tls-cert is for --addr", []string{"--addr", "", "--unixsocket", filepath.Join(dir, "s"), "--tls-cert", "x", "--tls-key", "x"}},
 		{exit.Local, "serve: --tls-cert " + nosuch + ": no such file or directory", []string{"--tls-cert", nosuch, "--tls-key", key}},
 		{exit.Local, "serve: --tls-key " + nosuch + ": no such file or directory", []string{"--tls-cert", cert, "--tls-key", nosuch}},

@@ -1,6 +1,6 @@
 module github.com/sievekv/sievekv/examples/guard
 
-go 1.26.0
+go 1.26.8
 
 replace github.com/sievekv/sievekv => ../../
 

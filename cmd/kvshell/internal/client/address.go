@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
 )
 
 // passwordVariable is the variable with the password, if no flag gives one. redis-cli has the same.
@@ -36,6 +38,7 @@ type Flags struct {
 	uri      string
 	user     string
 	password string
+	passFile string
 	database uint
 
 	tls      bool
@@ -63,6 +66,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) (usages string) {
 	set.VarP(&f.port, "port", "p", "`PORT` of the server")
 	set.StringVarP(&f.socket, "socket", "s", "", "Unix `SOCKET` of the server, in place of a host and a port")
 	set.StringVarP(&f.password, "pass", "a", "", "`PASSWORD` to send; safer in $"+passwordVariable)
+	cliflags.FileVar(set, &f.passFile, "pass-file", "`FILE` whose first line is the password to send")
 	set.StringVar(&f.user, "user", "", "`NAME` to send with the password")
 	set.StringVarP(&f.uri, "uri", "u", "", "`URI` of the server: "+uriForm+", rediss:// for TLS, or unix://path")
 	set.UintVarP(&f.database, "database", "n", 0, "`NUMBER` of the database, of a server that has several")
@@ -146,6 +150,15 @@ func (f *Flags) Address() (*Address, error) {
 			host = defaultHost
 		}
 	}
+	if f.passFile != "" {
+		if a.password != "" {
+			return nil, exit.Usagef("--pass-file %s: the password is given already, give only one", f.passFile)
+		}
+		var err error
+		if a.password, err = readPassword(f.passFile); err != nil {
+			return nil, exit.WithCode(exit.Local, fmt.Errorf("--pass-file: %w", err))
+		}
+	}
 	if a.password == "" {
 		a.password = os.Getenv(passwordVariable)
 	}
@@ -164,6 +177,28 @@ func (f *Flags) Address() (*Address, error) {
 	var err error
 	a.tls, err = f.tlsConfig(host)
 	return a, err
+}
+
+// readPassword returns the first line of a file.
+func readPassword(path string) (string, error) {
+	const most = 64 << 10
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, most))
+	if err == nil {
+		data, err = text.DecodeAll(data)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	if line = strings.TrimSuffix(line, "\r"); line == "" {
+		return "", fmt.Errorf("%s: its first line, the password, is empty", path)
+	}
+	return line, nil
 }
 
 // AddressOf returns the server that a URI names, which is the value of a flag. ShowsPassword reports whether the URI has

@@ -19,6 +19,7 @@ import (
 // Flags are the flags of serve.
 type Flags struct {
 	addr, socket  string
+	socketMode    socketMode
 	passwordFile  string
 	aclFile       string
 	tls           tlsFiles
@@ -38,7 +39,8 @@ const clientsMemorySetting = "maxmemory-clients"
 // Register adds the flags to those of a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:6380", "`HOST:PORT` to listen on; \"\" for none, an empty HOST for every address")
-	flags.StringVar(&f.socket, "unixsocket", "", "`PATH` of a socket to listen on, for clients of this user")
+	flags.StringVar(&f.socket, "unixsocket", "", "`PATH` of a socket to listen on, for clients of this user unless --unixsocketperm says more")
+	flags.Var(&f.socketMode, "unixsocketperm", "`MODE` of the socket, as of chmod: 660 for clients of this group, 666 for all users of the machine (default 600)")
 	cliflags.FileVar(flags, &f.passwordFile, "requirepass-file", "`FILE` whose first line is the password clients have to give")
 	cliflags.FileVar(flags, &f.aclFile, "acl-file", "`FILE` with users and what they may do, in the form of Redis; it takes the place of --requirepass-file")
 	flags.BoolVar(&f.openToAll, "no-protected-mode", false, "serve other machines though there is no password")
@@ -60,6 +62,8 @@ func (f *Flags) check() error {
 	switch {
 	case f.addr == "" && f.socket == "":
 		return exit.Usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
+	case f.socket == "" && f.socketMode != 0:
+		return exit.Usagef("serve: --unixsocketperm %v is for --unixsocket, which is not given", &f.socketMode)
 	case f.addr == "" && f.tls.cert != "":
 		return exit.Usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
 	case f.metricsAddr == "" && f.metricsTLS.cert != "":

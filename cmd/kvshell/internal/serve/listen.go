@@ -1,11 +1,14 @@
 package serve
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"strconv"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
@@ -45,7 +48,7 @@ func (s *Service) Listen() (err error) {
 		s.at.clients = append(s.at.clients, listener{l, f.tls.config()})
 	}
 	if f.socket != "" {
-		l, err := listenUnix(f.socket)
+		l, err := listenUnix(f.socket, f.socketMode.orDefault())
 		if err != nil {
 			return failed("unixsocket", f.socket, err)
 		}
@@ -69,9 +72,33 @@ func (at *addresses) close() {
 	}
 }
 
-// listenUnix makes a socket that only this user may connect to. A socket that a killed server left is replaced. Another
+// socketMode is a flag that takes the mode of a socket, 0 if it is not given.
+type socketMode uint32
+
+func (m *socketMode) String() string {
+	if *m == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%o", uint32(*m))
+}
+
+func (m *socketMode) Type() string { return "MODE" }
+
+func (m *socketMode) Set(text string) error {
+	switch n, err := strconv.ParseUint(text, 8, 32); {
+	case err != nil, n != 0o600 && n != 0o660 && n != 0o666:
+		return errors.New("must be 600, 660 or 666")
+	default:
+		*m = socketMode(n)
+		return nil
+	}
+}
+
+func (m socketMode) orDefault() fs.FileMode { return fs.FileMode(cmp.Or(m, 0o600)) }
+
+// listenUnix makes a socket with a mode. A socket that a killed server left is replaced. Another
 // file, or a socket that a process listens on, is not.
-func listenUnix(path string) (net.Listener, error) {
+func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	switch info, err := os.Lstat(path); {
 	case err != nil: // net.Listen tells if something is wrong with the path
 	case info.Mode()&os.ModeSocket == 0:
@@ -88,6 +115,6 @@ func listenUnix(path string) (net.Listener, error) {
 	// The socket is made with its mode: if that were changed later, another user could connect in between, and stay.
 	// The umask is that of the whole process; the store's files, which may be made meanwhile, are for this user alone
 	// anyway.
-	defer system.SetUmask(system.SetUmask(0o177))
+	defer system.SetUmask(system.SetUmask(0o777 &^ int(mode)))
 	return net.Listen("unix", path)
 }

@@ -44,8 +44,9 @@ func (u *use) add(now time.Time, d time.Duration) {
 // two admissions it waits for a tenth of that.
 type admission struct {
 	places    int
-	mu        sync.Mutex // guards the fields below, turn.passedOn, waiter.index and waiter.turn
-	free      int        // places
+	overdue   time.Duration // 0 for never
+	mu        sync.Mutex    // guards the fields below, turn.passedOn, waiter.index and waiter.turn
+	free      int           // places
 	waiting   waitingHeap
 	turns     map[*turn]struct{} // those that have not ended
 	scheduled bool               // passOn is scheduled
@@ -77,7 +78,7 @@ func places() int { return min(max(4*runtime.GOMAXPROCS(0), 8), 32) }
 func longPlaces() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
 
 func newAdmission(places int) *admission {
-	return &admission{places: places, free: places, turns: make(map[*turn]struct{})}
+	return &admission{places: places, free: places, overdue: overdue, turns: make(map[*turn]struct{})}
 }
 
 // await waits for a turn, which the caller ends. It returns nil if closed was closed first.
@@ -137,9 +138,9 @@ func (a *admission) next() {
 
 // passOnLater schedules passOn, unless it is scheduled already. The caller holds mu.
 func (a *admission) passOnLater() {
-	if !a.scheduled {
+	if !a.scheduled && a.overdue > 0 {
 		a.scheduled = true
-		time.AfterFunc(overdue/2, a.passOn)
+		time.AfterFunc(a.overdue/2, a.passOn)
 	}
 }
 
@@ -152,7 +153,7 @@ func (a *admission) passOn() {
 		if len(a.waiting) == 0 {
 			return
 		}
-		if !one.passedOn && time.Since(one.since) >= overdue {
+		if !one.passedOn && time.Since(one.since) >= a.overdue {
 			one.passedOn = true
 			a.next()
 		}

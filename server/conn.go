@@ -61,6 +61,7 @@ type conn struct {
 	use      use           // of the processor
 	turn     *turn         // nil if it has none
 	lastTurn time.Duration // how long the last turn took
+	alone    *turn         // of the transaction that runs, see acquireTransaction
 	acquired chan struct{} // the semaphore of the large command that runs, nil for other commands
 
 	hugeBegan time.Time // when the last huge command began
@@ -353,11 +354,12 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		begin = time.Now()
 	}
 	c.noteCommand(cmd, words, begin)
-	if !c.acquireLarge(cmd, words) {
+	if !c.acquireTransaction(cmd) || !c.acquireLarge(cmd, words) {
+		c.releaseTransaction()
 		c.fail(cmd, module.ErrorReply(c.ctx.Err()))
 		return
 	}
-	if c.acquired != nil { // it may have waited
+	if c.acquired != nil || c.alone != nil { // it may have waited
 		begin = time.Now()
 	}
 	c.chooseLevel(cmd, false)
@@ -366,6 +368,7 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	r := c.runCharged(cmd, words)
 	c.executing = false
 	c.releaseLarge(cmd)
+	c.releaseTransaction()
 	queued := isQueued(r)
 	switch {
 	case c.silent:

@@ -64,6 +64,7 @@ type Server struct {
 	large         chan struct{} // a semaphore: one element for each large command that runs
 	huge          chan struct{} // likewise for huge commands
 	admission     *admission
+	transactions  *admission   // for transactions that write and may take long
 	longAdmission *admission   // for connections whose turns take long
 	held          atomic.Int64 // bytes of all connections except strangers
 	strangers     strangers
@@ -121,6 +122,8 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	s.handshakes, s.metricsPace = make(chan struct{}, handshakePlaces()), make(pace, 1)
 	s.strangers.left = make(chan struct{}, 1)
 	s.admission, s.longAdmission = newAdmission(places()), newAdmission(longPlaces())
+	s.transactions = newAdmission(1)
+	s.transactions.overdue = 0 // a transaction has a budget
 	s.stats = newStats(len(s.host.Commands()))
 	s.filters.pause, s.filters.due = s.pauseBetween, s.started.Add(passEvery)
 	s.slowerThan = s.host.IntReader(slowerThanSetting)

@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -76,4 +78,30 @@ func everyCommand(w *world) (lines []string) {
 		add(cmd.Name, cmd)
 	}
 	return append(lines, "AUTH other wrong", "HELLO 3 AUTH other wrong", fmt.Sprint("WAIT 1 ", 1<<20))
+}
+
+// Transactions that write and take long leave four fifths of the time to other writes.
+func TestTransaction_rest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nap := module.Command{
+			Name: "NAP", Arity: 1, Flags: module.ReadOnly, Group: "test", Summary: "Tests.",
+			Handler: func(*module.Call) reply.Reply { time.Sleep(100 * time.Millisecond); return reply.OK },
+		}
+		test := module.Module{Name: "test", Commands: []module.Command{nap}}
+		w := serveStore(t, kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(test)}, nil)
+		first, second, third := w.client(), w.client(), w.client()
+		for _, c := range []*client{first, second} {
+			c.answers("MULTI => +OK\nSET k v => +QUEUED\nNAP => +QUEUED")
+		}
+		began := time.Now()
+		first.answers("EXEC => [+OK +OK]")
+		third.answers("SET other v => +OK\nMULTI => +OK\nSET k v => +QUEUED\nEXEC => [+OK]")
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("a write after the transaction, and a short transaction, ended after %v", took)
+		}
+		second.answers("EXEC => [+OK +OK]")
+		if took := time.Since(began); took != 600*time.Millisecond {
+			t.Errorf("the second long transaction ended after %v, want 600ms", took)
+		}
+	})
 }

@@ -78,6 +78,12 @@ func Queued(s *module.Session) (n int, multi bool) {
 	return 0, false
 }
 
+// WritesLong reports whether a session has queued a command that writes, and one that may take long.
+func WritesLong(s *module.Session, mayTakeLong func(*module.Command) bool) bool {
+	st, ok := s.Transactions.(*session)
+	return ok && st.writes() && slices.ContainsFunc(st.queued, func(q queued) bool { return mayTakeLong(q.cmd) })
+}
+
 // Held returns what a session holds since MULTI and WATCH: the words of queued commands, the watched keys, and the
 // bytes of both.
 func Held(s *module.Session) (words, keys, bytes int) {

@@ -346,6 +346,27 @@ var special = []attack{
 			sleep(a.ctx, time.Duration(a.random.IntN(200))*time.Millisecond)
 		}
 	}},
+	{"logins in a transaction", true, func(a *attacker) {
+		a.endless(once(wire.Command("MULTI") + wire.Command("SET", "hostile", "v") + strings.Repeat(wire.Command("AUTH", "wrong"), 15) + wire.Command("EXEC")))
+	}},
+	{"long reads in a transaction", true, func(a *attacker) {
+		a.endless(once(wire.Command("MULTI") + wire.Command("SET", "hostile", "v") + strings.Repeat(wire.Command("BITCOUNT", "bits"), 2000) + wire.Command("EXEC")))
+	}},
+	{"one bitmap many times", true, func(a *attacker) { a.endless(once(many("BITOP OR hostile:bits", 5000, "bits"))) }},
+	{"many bitmaps and gone", true, func(a *attacker) {
+		if a.send(many("SIEVE.BITCOUNTOP ONE bits", 66_000, "bits") + strings.Repeat(wire.Command("BITCOUNT", "bits"), 1000)) {
+			sleep(a.ctx, time.Duration(a.random.IntN(200))*time.Millisecond)
+		}
+	}},
+	{"small transactions", true, func(a *attacker) {
+		a.endless(once(wire.Command("MULTI") + wire.Command("SET", "hostile", "v") + wire.Command("EXEC")))
+	}},
+	{"counts", true, func(a *attacker) { a.endless(once(strings.Repeat(wire.Command("BITCOUNT", "bits"), 10))) }},
+	{"one count and gone", true, func(a *attacker) {
+		if a.send(wire.Command("BITCOUNT", "bits")) {
+			_, _ = a.conn.Read(make([]byte, 1))
+		}
+	}},
 	{"metrics silent", false, (*attacker).wait},
 	{"metrics half a request", false, func(a *attacker) { a.slowly(metricsRequest + "X-Long: " + strings.Repeat("a", 10_000)) }},
 	{"metrics wrong passwords", false, func(a *attacker) {

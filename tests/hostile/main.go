@@ -12,7 +12,8 @@
 //
 // Besides the mix of all kinds there are scenes, --scene NAME,NAME or all, each with a few kinds, a server of its own, and
 // figures of its own: descriptors (of which the server may have 128), memory (of strangers), handshakes (of TLS), guessing (of
-// passwords), patterns (of users, also in transactions) and metrics (the port for these). In all but patterns another good
+// passwords), patterns (of users, also in transactions), transactions (that wait, or read for long), combinations (of bitmaps, by clients
+// that go away, beside transactions), counts (of large bitmaps) and metrics (the port for these). In some another good
 // client gives larger commands, none of which may be refused.
 //
 // When an attack has ended the store has to take writes and reads. Then the server is attacked again, and ended by SIGTERM
@@ -162,6 +163,7 @@ type scene struct {
 	descriptors int    // that the server may have, 0 for all there are
 	bulk        int    // bytes of values that another good client writes, 0 for no such client
 	patterns    bool   // there are keys for which patterns take long
+	bits        bool   // there is a bitmap that takes long to read
 	metrics     bool   // the server answers for metrics, and a good client asks for them
 	metricsAt   string // where
 }
@@ -228,6 +230,11 @@ func attackServer(program *process.Program, dir string, s scene) (r *report, err
 	}
 	if s.patterns {
 		if err := good.preparePatterns(); err != nil {
+			return nil, err
+		}
+	}
+	if s.bits {
+		if err := good.prepareBits(); err != nil {
 			return nil, err
 		}
 	}
@@ -309,8 +316,8 @@ func (r *report) print() {
 		fmt.Printf("metrics during:     %v\n", r.beside.scrapes)
 	}
 	fmt.Printf("ended by SIGTERM under attack in %v\n", r.ended.Round(time.Millisecond))
-	fmt.Printf("good client alone:  p50 %v, p99 %v of %d commands\n", percentile(r.alone, 50), percentile(r.alone, 99), len(r.alone))
-	fmt.Printf("good client during: p50 %v, p99 %v of %d commands\n", percentile(r.during, 50), percentile(r.during, 99), len(r.during))
+	fmt.Printf("good client alone:  p50 %v, p99 %v, longest %v of %d commands\n", percentile(r.alone, 50), percentile(r.alone, 99), percentile(r.alone, 100), len(r.alone))
+	fmt.Printf("good client during: p50 %v, p99 %v, longest %v of %d commands\n", percentile(r.during, 50), percentile(r.during, 99), percentile(r.during, 100), len(r.during))
 	fmt.Printf("logins during:      p50 %v, p99 %v of %d, and %d that failed\n", percentile(r.logins, 50), percentile(r.logins, 99), len(r.logins), r.failedLogins)
 	fmt.Printf("resident memory: %d MiB, at most %d MiB (a cache of %d MiB and 256 MiB)\n", r.highWater/mib, r.limit/mib, cacheSize/mib)
 }

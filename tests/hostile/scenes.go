@@ -28,6 +28,9 @@ var scenes = []scene{
 	{name: "handshakes", only: "handshakes,TLS,silent", tls: true, bulk: 40 << 10},
 	{name: "guessing", only: "guesses,wrong passwords", bulk: 40 << 10},
 	{name: "patterns", only: "patterns,patterns too long,patterns in a transaction,patterns and writes in a transaction,patterns and gone", patterns: true},
+	{name: "transactions", only: "logins in a transaction,long reads in a transaction", bits: true},
+	{name: "combinations", only: "one bitmap many times,many bitmaps and gone,small transactions", bits: true},
+	{name: "counts", only: "counts,one count and gone", bits: true},
 	{name: "metrics", only: "metrics silent,metrics half a request,metrics wrong passwords,metrics requests,metrics long headers", metrics: true, bulk: 40 << 10},
 }
 
@@ -63,6 +66,18 @@ func (s *scene) start(program *process.Program, dir string, flags []string) (*pr
 func (g *goodClient) preparePatterns() error {
 	for i := range 5 {
 		if err := g.expect("+OK", "SET", fmt.Sprint(i)+strings.Repeat("a", kv.MaxKeyLen-1), "v"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareBits makes a bitmap of 4 MiB.
+func (g *goodClient) prepareBits() error {
+	part := strings.Repeat("U", mib)
+	for i := range 4 {
+		end := (i + 1) * mib
+		if err := g.expect(fmt.Sprint(":", end), "SETRANGE", "bits", fmt.Sprint(end-mib), part); err != nil {
 			return err
 		}
 	}

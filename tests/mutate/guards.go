@@ -1117,7 +1117,7 @@ var guards = []mutation{
 	}},
 	{name: "the place of an overdue turn is not passed on", pkg: "./server", tests: "^TestAdmission_passedOn$", edits: []edit{
 		{"server/admission.go",
-			"\t\tif !one.passedOn && time.Since(one.since) >= overdue {",
+			"\t\tif !one.passedOn && time.Since(one.since) >= a.overdue {",
 			"\t\tif false {"},
 	}},
 	{name: "the place of a turn is passed on twice", pkg: "./server", tests: "^TestAdmission_passedOn$", edits: []edit{
@@ -1127,7 +1127,7 @@ var guards = []mutation{
 	}},
 	{name: "the places of short turns are passed on", pkg: "./server", tests: "^TestAdmission_passedOn$", edits: []edit{
 		{"server/admission.go",
-			" && time.Since(one.since) >= overdue {",
+			" && time.Since(one.since) >= a.overdue {",
 			" {"},
 	}},
 	{name: "a sidecar is written when there is nothing new", pkg: "./kv/storage", tests: "^TestSidecar_store$", edits: []edit{

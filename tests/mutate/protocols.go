@@ -513,7 +513,7 @@ var protocols = []mutation{
 	inServer("the waiting connection that has used most gets the next turn", "^TestAdmission$", edit{"server/admission.go",
 		"h[i].used < h[j].used", "h[i].used > h[j].used"}),
 	inServer("a turn that takes long keeps its place", "^TestAdmission(_|$)", edit{"server/admission.go",
-		"time.Since(one.since) >= overdue", "false"}),
+		"time.Since(one.since) >= a.overdue", "false"}),
 	inServer("the end of a turn whose place was passed on frees one more", "^TestAdmission_passedOn$", edit{"server/admission.go",
 		"	if !one.passedOn {\n", "	if true {\n"}),
 	inServer("a connection whose last turn was long takes the next among the short ones", "^TestAdmission_long$", edit{"server/limits.go",

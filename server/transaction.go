@@ -1,0 +1,44 @@
+package server
+
+import (
+	"time"
+
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/txn"
+)
+
+// After a transaction that took longer than shortTransaction, the next one that may take long waits transactionRest times
+// as long as it took, at most longestTransactionRest: otherwise transactions one after the other would leave no time to
+// other writes.
+const (
+	shortTransaction       = 10 * time.Millisecond
+	transactionRest        = 4
+	longestTransactionRest = 4 * time.Second
+)
+
+// acquireTransaction waits until EXEC may run, if it writes and may take long: such transactions run one at a time. The
+// connection that has used the processor least is next. It is not ok if the client is gone, or if the server has given up
+// commands.
+func (c *conn) acquireTransaction(cmd *module.Command) (ok bool) {
+	if cmd == nil || cmd.Name != "EXEC" || !txn.WritesLong(c.session, mayTakeLong) {
+		return true
+	}
+	c.endTurn()
+	c.beginWatch()
+	c.alone = c.server.transactions.await(c.use, c.ctx.Done())
+	return c.alone != nil
+}
+
+// releaseTransaction ends what acquireTransaction began.
+func (c *conn) releaseTransaction() {
+	one := c.alone
+	if one == nil {
+		return
+	}
+	c.alone = nil
+	if took := time.Since(one.since); took > shortTransaction {
+		time.AfterFunc(min(transactionRest*took, longestTransactionRest), one.end)
+		return
+	}
+	one.end()
+}

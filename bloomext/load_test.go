@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -449,6 +450,72 @@ func TestLoadChunk_replaced(t *testing.T) {
 	close(release)
 	if lerr := <-loaded; err != nil || !errors.Is(lerr, kv.ErrNotFound) {
 		t.Errorf("%v; the rest of the data: %v, want %v", err, lerr, kv.ErrNotFound)
+	}
+}
+
+// A dump with the native layout is loaded with its counters. A chunk that was damaged is refused, one that is sent again is not.
+func TestLoadChunk_native(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	w.Script("BF.RESERVE g 0.01 2000 => +OK")
+	for i := range 1000 {
+		w.Do("BF.ADD", "g", strconv.Itoa(i))
+	}
+	chunk := func(iter int64) (next int64, data []byte) {
+		r := w.Do("BF.SCANDUMP", "g", strconv.FormatInt(iter, 10)).Elems()
+		return r[0].Int(), r[1].Bytes()
+	}
+	_, header := chunk(0)
+	last, data := chunk(1)
+	if next, _ := chunk(last); next != 0 {
+		t.Fatal("more than one chunk")
+	}
+	if got := load(w, 1, header); got != "+OK" {
+		t.Fatal(got)
+	}
+	const bad = "-ERR received bad data"
+	damaged := slices.Clone(data)
+	damaged[9] ^= 1
+	for name, c := range map[string]struct {
+		iter int64
+		data []byte
+	}{
+		"damaged": {last, damaged}, "another place": {last - 64, data}, "an iterator too low": {1, data}, "less than a checksum": {last, data[:3]},
+	} {
+		if got := load(w, c.iter, c.data); !strings.HasPrefix(got, "-ERR") {
+			t.Errorf("%s: %s, want %s", name, got, bad)
+		}
+	}
+	for range 2 { // the second time the filter is complete
+		if got := load(w, last, data); got != "+OK" {
+			t.Errorf("the chunk: %s", got)
+		}
+	}
+	if f, g := coretest.Wire(w.Do("BF.INFO", "f"), reply.Reply.RESP2), coretest.Wire(w.Do("BF.INFO", "g"), reply.Reply.RESP2); f != g {
+		t.Errorf("BF.INFO of what was loaded: %s, want %s", f, g)
+	}
+	f, err := bloomext.New(w.DB, "f").Info()
+	if err != nil || f.ItemsEstimated {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// So many gaps in what has come are kept, and no more.
+func TestLoadChunk_gaps(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	if got := load(w, 1, headerOf(2, 5, 2, with(func(l *layerHeader) { l.bytes, l.bits = 4096, 4096*8 }))); got != "+OK" {
+		t.Fatal(got)
+	}
+	for i := range int64(1025) {
+		want := "+OK"
+		if i == 1024 {
+			want = "-ERR more than 1024 gaps in the data that has come"
+		}
+		if got := load(w, 2+3*i, []byte{0}); got != want {
+			t.Fatalf("byte %d: %s, want %s", 3*i, got, want)
+		}
+	}
+	if got := load(w, 4097, make([]byte, 4096)); got != "+OK" {
+		t.Errorf("all: %s", got)
 	}
 }
 

@@ -14,13 +14,19 @@ import (
 
 // openForged opens a filter that has these parameters and layers, of which the oldest comes first, and returns the error.
 func openForged(p scalableext.Params, layers ...kv.LayerSpec) error {
+	_, err := openCounted(p, make([][format.NumCounters]uint64, len(layers)), layers...)
+	return err
+}
+
+// openCounted is openForged for layers with counters.
+func openCounted(p scalableext.Params, counters [][format.NumCounters]uint64, layers ...kv.LayerSpec) (*kv.Object, error) {
 	p.Capacity, p.ErrorRate, p.Hash = max(p.Capacity, 1), 0.5, hash.NewXXH64(7)
 	h := &format.Header{TypeName: bloomType.Name, Module: "bf", TypeVersion: 1, ID: 1, Family: block.FamilyBits, Params: p.Append(nil), Layers: layers}
 	for i := range h.Layers {
 		h.Layers[i].Number = uint64(i)
 	}
-	_, _, err := kv.Detached(bloomType, h, make([][format.NumCounters]uint64, len(h.Layers)), nil)
-	return err
+	o, _, err := kv.Detached(bloomType, h, counters, nil)
+	return o, err
 }
 
 // compatibleLayer is a layer with the compatible layout.
@@ -105,6 +111,7 @@ func TestOpenLog_damaged(t *testing.T) {
 		"a log too short for its limit":    {logged, []kv.LayerSpec{short, layer}, kv.ErrCorrupt},
 		"a log of one block":               {of(8, 0), []kv.LayerSpec{one, layer}, kv.ErrCorrupt},
 		"a log that should have ended":     {of(0, 0), []kv.LayerSpec{log, layer}, kv.ErrCorrupt},
+		"no layers":                        {logged, nil, kv.ErrCorrupt},
 		"a log alone":                      {logged, []kv.LayerSpec{log}, kv.ErrCorrupt},
 		"what is filled is not there":      {of(100_000, 9), []kv.LayerSpec{log, layer}, kv.ErrCorrupt},
 		"what is filled from no log":       {of(100_000, 2), []kv.LayerSpec{layer, layer}, kv.ErrCorrupt},
@@ -114,6 +121,73 @@ func TestOpenLog_damaged(t *testing.T) {
 	} {
 		if err := openForged(c.params, c.layers...); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// Counters that no layer can have are not opened, and those that a layer cannot have beside others are found by a check.
+func TestCounters_damaged(t *testing.T) {
+	layer, err := layerSpec(100, 0.01)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, err := decodeLayerParams(layer.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashes := uint64(params.hashes)
+	native := scalableext.Params{Growth: scalableext.Native, Expansion: 2}
+	logged := scalableext.Params{Growth: scalableext.Logged, Expansion: 2, Log: scalableext.Log{Limit: 1 << 20, Filling: 3}}
+	type counters = [format.NumCounters]uint64
+	one := func(items, ones, flags, filled uint64) []counters { return []counters{{items, ones, flags, filled}} }
+	const most = 1 << 17 // hashes of the log
+	log := func(length, items, filled uint64) []counters {
+		return []counters{{length}, {items, items}, {0, 0, 0, filled}}
+	}
+	compatible, spec := compatibleLayer(t), []kv.LayerSpec{layer}
+	withLog := []kv.LayerSpec{logged.LogSpec(), layer, layer}
+	for name, c := range map[string]struct {
+		params       scalableext.Params
+		layers       []kv.LayerSpec
+		counters     []counters
+		open, verify error
+	}{
+		"nothing":                   {native, spec, one(0, 0, 0, 0), nil, nil},
+		"full":                      {native, spec, one(100, 100*hashes, 0, 0), nil, nil},
+		"one bit for each item":     {native, spec, one(100, 100, 0, 0), nil, nil},
+		"more items than capacity":  {native, spec, one(101, 101, 0, 0), nil, kv.ErrCorrupt},
+		"too many bits for items":   {native, spec, one(1, hashes+1, 0, 0), nil, kv.ErrCorrupt},
+		"too few bits for items":    {native, spec, one(2, 1, 0, 0), nil, kv.ErrCorrupt},
+		"items beyond all":          {native, spec, one(scalableext.MaxCount+1, 0, 0, 0), kv.ErrCorrupt, nil},
+		"bits beyond the layer":     {native, spec, one(1, layer.Bytes()*8+1, 0, 0), kv.ErrCorrupt, nil},
+		"an unknown flag":           {native, spec, one(1, 1, flagEstimated+1, 0), kv.ErrCorrupt, nil},
+		"filled from the longest":   {native, spec, one(1, 1, 0, scalableext.MaxLogBytes/8), nil, nil},
+		"filled beyond the longest": {native, spec, one(1, 1, 0, scalableext.MaxLogBytes/8+1), kv.ErrCorrupt, nil},
+		"compatible, any items": {
+			scalableext.Params{Growth: scalableext.Halving, Expansion: 2}, []kv.LayerSpec{compatible}, one(1<<63, 1, 0, 0), nil, nil,
+		},
+		"a log, filled in":             {logged, withLog, log(100, 100, 100), nil, nil},
+		"more filled in than there is": {logged, withLog, log(100, 100, 101), nil, kv.ErrCorrupt},
+		"a log as long as may be":      {logged, withLog, log(most, 100, 0), nil, kv.ErrCorrupt}, // of a hundred items
+		"a log beyond its limit":       {logged, withLog, log(most+1, 100, 0), kv.ErrCorrupt, nil},
+		"a log of as many hashes":      {logged, withLog, log(1<<16+800, 100, 0), nil, nil},
+		"a log of a hash more":         {logged, withLog, log(1<<16+801, 100, 0), nil, kv.ErrCorrupt},
+		"a layer that is filled":       {logged, withLog, []counters{{1}, {1, 1}, {scalableext.MaxCount + 1}}, kv.ErrCorrupt, nil},
+	} {
+		o, err := openCounted(c.params, c.counters, c.layers...)
+		if !errors.Is(err, c.open) {
+			t.Errorf("%s: opened: %v, want %v", name, err, c.open)
+		}
+		if err != nil {
+			continue
+		}
+		f := o.Body().(*filter)
+		err = f.checkFilled()
+		if l := &f.layers[0]; l.flat == nil {
+			err = errors.Join(err, l.checkItems(l.table.Counter(itemsCounter), l.table.Counter(onesCounter)))
+		}
+		if !errors.Is(err, c.verify) {
+			t.Errorf("%s: checked: %v, want %v", name, err, c.verify)
 		}
 	}
 }

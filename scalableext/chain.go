@@ -34,8 +34,8 @@ func Open[L any](o *kv.Object, open func(p Params, l *kv.Layer) (L, error)) (*Ch
 	if len(layers) > 0 && layers[0].Spec().Layout == kv.LayoutCompatible { // its layers do not share an error rate
 		most = format.MaxLayers
 	}
-	if len(layers) < 1 || len(layers) > most {
-		return nil, fmt.Errorf("%w: %d layers, want 1 to %d for capacity %d and expansion %d", kv.ErrCorrupt, len(layers), most, p.Capacity, p.Expansion)
+	if len(layers) > most {
+		return nil, fmt.Errorf("%w: %d layers, want at most %d for capacity %d and expansion %d", kv.ErrCorrupt, len(layers), most, p.Capacity, p.Expansion)
 	}
 	c := &Chain[L]{Params: p, newestFirst: make([]L, 0, len(layers))}
 	for _, l := range slices.Backward(layers) {

@@ -1,6 +1,8 @@
 package scalableext
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 var (
@@ -46,6 +49,7 @@ func TestParams_golden(t *testing.T) {
 }
 
 func TestParams_refused(t *testing.T) {
+	endless := bytes.Repeat([]byte{0xff}, 12)
 	change := func(at int, to byte) []byte {
 		b := goldenParams.Append(nil)
 		b[at] = to
@@ -82,6 +86,14 @@ func TestParams_refused(t *testing.T) {
 		{"filled from no log", append(goldenLogged.Append(nil)[:22], 0, 5), kv.ErrCorrupt},
 		{"log of 2^41 bytes", append(goldenLogged.Append(nil)[:22], 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0), kv.ErrCorrupt},
 		{"log of a filter that does not grow", append(goldenLogged.Append(nil)[:21], 0, 8, 0), kv.ErrCorrupt},
+		{"no window", goldenWindow.Append(nil)[:22], kv.ErrCorrupt},
+		{"window without end", append(goldenWindow.Append(nil)[:22], endless...), kv.ErrCorrupt},
+		{"window that overflows", append(binary.AppendUvarint(goldenWindow.Append(nil)[:22], 7000+1<<58), 0, 8), kv.ErrCorrupt},
+		{"last without end", append(goldenWindow.Append(nil)[:24], endless...), kv.ErrCorrupt},
+		{"filled layer 2^32", append(goldenLogged.Append(nil)[:26], 0x80, 0x80, 0x80, 0x80, 0x10), kv.ErrCorrupt},
+		{"a secret that is the rest", append(goldenKeyed.Append(nil)[:hashAt+1], bytes.Repeat([]byte{0x3f}, 9)...), kv.ErrCorrupt},
+		{"a capacity above the highest", Params{Capacity: probe.MaxCapacity + 1, ErrorRate: 0.5, Expansion: 2}.Append(nil), kv.ErrCorrupt},
+		{"an expansion above the highest", Params{Capacity: 1000, ErrorRate: 0.5, Expansion: MaxExpansion + 1}.Append(nil), kv.ErrCorrupt},
 		{"no capacity", Params{ErrorRate: 0.5}.Append(nil), kv.ErrCorrupt},
 	}
 	for _, tt := range tests {

@@ -193,7 +193,7 @@ func decodeDumpHeader(b []byte, typ *kv.Type, moves bool) (d dumpedHeader, err e
 	switch {
 	case errors.Is(err, kv.ErrUnsupportedVersion):
 		return d, err
-	case err != nil, h.TypeName != typ.Name, h.ID != 1, h.Expiry != 0, h.Hidden, len(h.Layers) == 0:
+	case err != nil, h.TypeName != typ.Name, h.ID != 1, h.Expiry != 0, len(h.Layers) == 0:
 		return d, ErrBadData
 	case h.TypeVersion > typ.Version:
 		return d, fmt.Errorf("%w: dump of a %s of version %d, this program knows %d", kv.ErrUnsupportedVersion, h.TypeName, h.TypeVersion, typ.Version)
@@ -290,7 +290,7 @@ func (m *Loading[F]) payload(h *Handle[F], w *kv.Writer, iter int64, data []byte
 	case iter <= 0:
 		return nil, 0, ErrBadData
 	}
-	if m.Native == nil || !m.Native(f) {
+	if !m.Native(f) {
 		return data, iter - 1 - int64(len(data)), nil
 	}
 	end := len(data) - dumpSumLen
@@ -305,7 +305,7 @@ func (m *Loading[F]) payload(h *Handle[F], w *kv.Writer, iter int64, data []byte
 	if err != nil {
 		return nil, 0, err
 	}
-	if len(stored) < dumpSumLen || from < 0 ||
+	if len(stored) < dumpSumLen ||
 		chunkSum(binary.LittleEndian.Uint32(stored), uint64(from), payload) != binary.LittleEndian.Uint32(data[end:]) {
 		return nil, 0, errDumpSum
 	}

@@ -3,6 +3,7 @@ package scalableext
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"testing"
 
@@ -75,6 +76,13 @@ func TestDecodeDumpHeader(t *testing.T) {
 		"counters of three":      dumpOf(dumpedObject(), append(counters(1), counters(1)[:4]...)),
 		"counters cut short":     dumpOf(dumpedObject(), counters(1)[:7]),
 		"counters that are none": dumpOf(dumpedObject(), []byte{1, 0x80, 1, 0x80}),
+		"no layers, no counters": dumpOf(func() *format.Header { h := dumpedObject(); h.Layers = nil; return h }(), nil),
+		"a log":                  with(func(h *format.Header) { h.Layers[1].Layout = kv.LayoutLog }),
+		"another magic":          resummed(append([]byte{good[0] ^ 1}, good[1:len(good)-dumpSumLen]...)),
+		"another checksum":       append(bytes.Clone(good[:len(good)-1]), good[len(good)-1]^1),
+		"version 0":              resummed(append(append([]byte(dumpMagic), 0), good[len(dumpMagic)+1+dumpIDLen:len(good)-dumpSumLen]...)),
+		"version 3":              resummed(append(append([]byte(dumpMagic), 3), good[len(dumpMagic)+1:len(good)-dumpSumLen]...)),
+		"a length without end":   resummed(append(good[:len(dumpMagic)+1+dumpIDLen:len(dumpMagic)+1+dumpIDLen], bytes.Repeat([]byte{0xff}, 12)...)),
 		"nothing":                nil,
 		"the magic alone":        []byte(dumpMagic),
 		"a version alone":        good[:len(dumpMagic)+1],
@@ -85,6 +93,67 @@ func TestDecodeDumpHeader(t *testing.T) {
 	} {
 		if d, err := decodeDumpHeader(bad, dumpedType, false); err == nil {
 			t.Errorf("%s is taken: %+v", name, d)
+		}
+	}
+}
+
+// What is newer than this program is said to be so, not to be bad data.
+func TestDecodeDumpHeader_newer(t *testing.T) {
+	stored := format.AppendHeader(nil, dumpedObject())
+	stored[0]++
+	b := binary.AppendUvarint(append(append([]byte(dumpMagic), dumpVersion), dumpedID...), uint64(len(stored)))
+	if _, err := decodeDumpHeader(resummed(append(b, stored...)), dumpedType, false); !errors.Is(err, kv.ErrUnsupportedVersion) {
+		t.Errorf("a header: %v", err)
+	}
+	d := dumpedHeader{spec: kv.Spec{Type: dumpedType, Params: []byte{paramsVersion + 1}}}
+	typ := *dumpedType
+	typ.Open = func(o *kv.Object) (any, error) {
+		_, err := decodeParams(o.Params())
+		return nil, err
+	}
+	if err := d.check(&typ); !errors.Is(err, kv.ErrUnsupportedVersion) || errors.Is(err, ErrBadData) {
+		t.Errorf("parameters: %v", err)
+	}
+	d.spec.Params = nil
+	if err := d.check(&typ); !errors.Is(err, ErrBadData) {
+		t.Errorf("no parameters: %v", err)
+	}
+}
+
+// Counters that end too early are no counters, whatever is behind them in memory.
+func TestDecodeCounters(t *testing.T) {
+	one := format.AppendCounters(nil, [format.NumCounters]uint64{1, 2, 3})
+	all := append([]byte{byte(len(one))}, one...)
+	for n := range all {
+		if got, err := decodeCounters(all[:n], 1); !errors.Is(err, ErrBadData) {
+			t.Errorf("%d of %d bytes: %v, %v", n, len(all), got, err)
+		}
+	}
+	if got, err := decodeCounters(all, 1); err != nil || got[0][2] != 3 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// What is compared of two dumps is all but their ids and checksums.
+func TestDumpContent(t *testing.T) {
+	good := dumpOf(dumpedObject(), nil)
+	at := len(dumpMagic) + 1
+	body := good[:len(good)-dumpSumLen]
+	first := append(append([]byte(dumpMagic), 1), body[at:]...)
+	for _, tt := range []struct {
+		name   string
+		chunk  []byte
+		header bool
+		want   []byte
+	}{
+		{"a header", good, true, append(bytes.Clone(body[:at]), body[at+dumpIDLen:]...)},
+		{"a header of version 1", resummed(first), true, first},
+		{"data that looks like a header", good, false, body},
+		{"a short header", resummed(body[:at+1]), true, body[:at+1]},
+		{"less than a checksum", good[:2], true, nil},
+	} {
+		if got := DumpContent(tt.chunk, tt.header); !bytes.Equal(got, tt.want) {
+			t.Errorf("%s: %x, want %x", tt.name, got, tt.want)
 		}
 	}
 }

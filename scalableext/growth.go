@@ -52,8 +52,6 @@ func (p Params) MaxLayers() int {
 		return MaxLayers
 	case p.Expansion == 0:
 		return 1
-	case p.Expansion == 1:
-		return MaxLayers
 	}
 	n := 1
 	for capacity := p.Capacity; n < MaxLayers && capacity <= probe.MaxCapacity/uint64(p.Expansion); n++ {

@@ -36,6 +36,21 @@ func TestParams_MaxLayers(t *testing.T) {
 	}
 }
 
+// A chain that can have one layer alone leaves it all of the rate, and layers that have all of it leave none for another.
+func TestParams_wholeRate(t *testing.T) {
+	for _, p := range []Params{{Capacity: 1<<39 + 1, ErrorRate: 0.01, Expansion: 2}, {Capacity: 100, ErrorRate: 0.01}} {
+		if _, rate, err := p.Layer(0); rate != p.ErrorRate || err != nil {
+			t.Errorf("%+v: a layer with %v, %v", p, rate, err)
+		}
+	}
+	p := Params{Capacity: 100, ErrorRate: 0.01, Expansion: 2, Growth: Logged}
+	for _, rates := range [][]float64{{0.005, 0.005}, {0.02}, {math.NaN()}} {
+		if _, rate, err := p.SmallLayer(rates, 100, 0, 0); !errors.Is(err, ErrCannotGrow) {
+			t.Errorf("behind %v: a layer with %v, %v", rates, rate, err)
+		}
+	}
+}
+
 // A filter that was loaded from a dump may have several layers though it does not grow.
 func TestParams_halving(t *testing.T) {
 	for _, expansion := range []uint32{0, 1, 2, MaxExpansion} {

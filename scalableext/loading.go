@@ -50,7 +50,7 @@ func LoadReply(err error) reply.Reply {
 // Loading says how the data of a dump becomes a filter of type F. In a dump the arrays of the layers follow each other, the
 // oldest first.
 type Loading[F any] struct {
-	// Native, if set, reports whether the filter has the native layout. See NewDump for its dump.
+	// Native reports whether the filter has the native layout. See NewDump for its dump.
 	Native func(f *F) bool
 
 	// Bytes returns how many bytes of a dump layer i has; 0 is the oldest. It is 0 if there is no such layer.
@@ -140,8 +140,8 @@ func (m *Loading[F]) stage(h *Handle[F], w *kv.Writer, from int64, part []byte, 
 	if err != nil {
 		return nil, err
 	}
-	switch end := from + int64(all); { // the iterator, less 1
-	case end < 0, from < -1:
+	switch {
+	case from < -1:
 		return nil, ErrBadData
 	case from < 0:
 		return nil, ErrOffset
@@ -209,7 +209,7 @@ func (m *Loading[F]) progress(h *Handle[F], w *kv.Writer, o *kv.Object, f *F, co
 	if len(all) > maxSpans {
 		return ErrGaps
 	}
-	if len(all) != 1 || all[0] != (span{0, total}) {
+	if all[0] != (span{0, total}) {
 		w.SetAttribute(o, loadedAttribute, all.append(nil))
 		return w.Hide(o, w.Now()+LoadTime.Milliseconds())
 	}
@@ -267,7 +267,7 @@ func decodeSpans(b []byte) (s spans, err error) {
 		if n > 0 {
 			length, m = binary.Uvarint(b[n:])
 		}
-		if n <= 0 || m <= 0 {
+		if m <= 0 {
 			return nil, fmt.Errorf("%w: spans of loaded bytes %x", kv.ErrCorrupt, b)
 		}
 		s = append(s, span{at + gap, at + gap + length})

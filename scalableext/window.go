@@ -213,10 +213,7 @@ func (p Params) Of(capacity uint64) Params {
 // CheckWindow checks the parameters of a window, and returns the window with its defaults.
 func (a Asked) CheckWindow() (Window, error) {
 	v := a.Window
-	switch {
-	case v == Window{}:
-		return v, nil
-	case v.Slices == 0:
+	if v.Slices == 0 {
 		v.Slices = DefaultSlices
 	}
 	bad := func(format string, args ...any) (Window, error) {

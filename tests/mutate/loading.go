@@ -9,7 +9,7 @@ var ofLoading = []mutation{
 	inLoading("data does not move the end of a half-loaded filter on", "scalableext/loading.go",
 		"		return w.Hide(o, w.Now()+LoadTime.Milliseconds())\n", "		return nil\n"),
 	inLoading("a half-loaded filter appears with the first data", "scalableext/loading.go",
-		"if len(all) != 1 || all[0] != (span{0, total}) {", "if len(all) == 0 {"),
+		"if all[0] != (span{0, total}) {", "if len(all) == 0 {"),
 	inLoading("a half-loaded filter whose time is over takes data", "kv/staged_keys.go",
 		" || o.header.Expiry <= w.Now() {", " {"),
 	inLoading("data may be of two layers", "scalableext/loading.go",

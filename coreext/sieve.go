@@ -25,6 +25,7 @@ func sieveCommands() []module.Command {
 		Complexity: "O(N) for N bytes stored", Example: "BF.MADD seen a b\nSIEVE.COMPACT", Handler: sieveCompact,
 	}, {
 		Name: "SIEVE.STATS", Arity: -1, Flags: module.ReadOnly, Group: "server", Syntax: "[key [key ...] | LIMIT count]",
+		FirstKey: 1, LastKey: -1, KeyStep: 1, EveryKey: limited,
 		Summary: "Answers statistics of the store, of keys (nil for a missing key), or, with LIMIT, of at most count keys that are not strings; " +
 			"LIMIT followed by one word is never a key.",
 		Complexity: "O(N) for N keys", Example: "BF.MADD seen a b\nSIEVE.STATS seen", Handler: sieveStats,
@@ -101,16 +102,22 @@ func sieveCompact(c *module.Call) reply.Reply {
 // maxStats is the most keys that SIEVE.STATS LIMIT answers.
 const maxStats = 1_000_000
 
+// limited reports whether SIEVE.STATS is asked for some of all keys.
+func limited(args [][]byte) bool { return len(args) == 2 && text.FoldCase(args[0]) == "LIMIT" }
+
 func sieveStats(c *module.Call) reply.Reply {
 	if len(c.Args) == 0 {
 		return storeStats(c.DB)
 	}
-	if len(c.Args) != 2 || text.FoldCase(c.Args[0]) != "LIMIT" {
+	if !limited(c.Args) {
 		list := make([]reply.Reply, len(c.Args))
 		for i, key := range c.Args {
 			var err error
 			if list[i], err = keyStats(c, key); err != nil {
 				return module.ErrorReply(err)
+			}
+			if list[i].Kind() == reply.KindNil {
+				c.Missing(1)
 			}
 		}
 		return reply.Array(list...)

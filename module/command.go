@@ -44,6 +44,10 @@ type Command struct {
 	// negative LastKey counts from the end.
 	FirstKey, LastKey, KeyStep int
 
+	// EveryKey, if set, reports whether the command, with these arguments, tells of every key, and names none. Users need to be
+	// allowed to read all keys then.
+	EveryKey func(args [][]byte) bool
+
 	// KeyFlags say what the command does with the first key, the second and so on, in the words of Redis' key
 	// specifications, such as "OW update". The last one also holds for all following keys. The default is "RO access"
 	// for a ReadOnly command, otherwise "RW access update".

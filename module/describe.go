@@ -121,7 +121,7 @@ func (c *Command) keyFlags(args [][]byte) []string {
 // Keys calls f with each argument that is a key and with its flags, until f returns false. The number of arguments
 // must be one that the command takes.
 func (c *Command) Keys(args [][]byte, f func(key []byte, flags string) bool) {
-	if c.FirstKey == 0 {
+	if c.FirstKey == 0 || c.EveryKey != nil && c.EveryKey(args) {
 		return
 	}
 	names := 1

@@ -265,6 +265,11 @@ func (s *selector) allows(cmd *module.Command, args [][]byte) bool {
 	return len(words) > 0 && len(args) > 0 && slices.Contains(words, strings.ToLower(string(args[0])))
 }
 
+// readsAll reports whether the selector allows to read all keys.
+func (s *selector) readsAll() bool {
+	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool { return p.does&reads != 0 && p.text == "*" })
+}
+
 // deniedKey returns the first of the command's keys that the command may not use in its way, nil if there is none,
 // and the number of keys before it.
 func (s *selector) deniedKey(cmd *module.Command, args [][]byte) (denied []byte, before int) {

@@ -244,7 +244,7 @@ func (u *User) Check(cmd *module.Command, args [][]byte) *Denial {
 	denial := &Denial{user: u.name, command: cmd.LowerName()}
 	farthest := -1
 	for _, s := range r.selectors {
-		if !s.allows(cmd, args) {
+		if !s.allows(cmd, args) || cmd.EveryKey != nil && cmd.EveryKey(args) && !s.readsAll() {
 			continue
 		}
 		key, before := s.deniedKey(cmd, args)

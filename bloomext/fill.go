@@ -99,8 +99,8 @@ func (a *ahead) add(to *layer, hashes []uint64) {
 // store stages the next blocks. It does nothing if the filter has another layer to be filled by now, or none. Nobody else has
 // put anything into that layer: until store is done, it is what kv.DB.CompactKey calls in place of fill.
 func (a *ahead) store(w *kv.Writer, o *kv.Object) (more bool, err error) {
-	f, ok := o.Body().(*filter)
-	if !ok || o.Header().ID != a.object || f.chain.Filling == nil || f.chain.Filling.table.Spec().Number != a.layer {
+	f, _ := o.Body().(*filter) // an object with the same id is one
+	if o.Header().ID != a.object || f.chain.Filling == nil || f.chain.Filling.table.Spec().Number != a.layer {
 		return false, nil
 	}
 	to := f.chain.Filling.table

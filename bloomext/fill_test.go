@@ -349,3 +349,24 @@ func TestFill_large(t *testing.T) {
 		}
 	}
 }
+
+// A filter that is dropped while a layer of it is made in memory, or is to be, is nobody's any more.
+func TestPrepare_dropped(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f, _ := ahead(t, db, "f", 1<<20)
+	prepare := bloomext.Module().Types[0].Prepare
+	o, err := db.Lookup([]byte("f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if step, err := prepare(db, o, 1<<20); step == nil || err != nil {
+		t.Fatalf("there: nothing to do: %t, %v", step == nil, err)
+	}
+	if _, err := f.Drop(); err != nil {
+		t.Fatal(err)
+	}
+	if step, err := prepare(db, o, 1<<20); step != nil || err != nil {
+		t.Errorf("dropped: nothing to do: %t, %v", step == nil, err)
+	}
+}

@@ -339,3 +339,56 @@ func tightest(t *testing.T) (capacity int) {
 		}
 	}
 }
+
+// Filters whose logs are together longer than a log may be are united without one, layer by layer, or refused for their rate.
+func TestMerge_longLogs(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	const n = 6000 // of at most 8,192 hashes
+	var fs []*bloomext.Filter
+	for i, key := range []string{"a", "b"} {
+		f := bloomext.New(db, key).With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Group: "g", Capacity: 100, ErrorRate: 0.01, GrowthLog: 64 << 10}); err != nil {
+			t.Fatal(err)
+		}
+		addRange(t, f, i*n, (i+1)*n, 0.01)
+		if info, err := f.Info(); err != nil || info.LogBytes == 0 {
+			t.Fatalf("%+v, %v", info, err)
+		}
+		fs = append(fs, f)
+	}
+	err := fs[0].Merge(t.Context(), fs[1])
+	if err != nil && !errors.Is(err, bloomext.ErrRate) && !errors.Is(err, bloomext.ErrUnequal) {
+		t.Errorf("Merge = %v", err)
+	}
+	if err == nil {
+		finds(t, fs[0], 2*n)
+	}
+	finds(t, fs[0], n)
+	checkWhole(t, db)
+}
+
+// The log of a lossy filter may lack items, so no union is made from it. The union is lossy.
+func TestMerge_lossyLog(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 1<<20, 100, 0.05)
+	addRange(t, f, 0, 99, 0.05)
+	g := copyTo(t, db, "g", true, true, func(l *kv.Layer, _ int, n uint64) uint64 {
+		if l.Spec().Layout == kv.LayoutLog {
+			return min(n, 1)
+		}
+		return n
+	})
+	if _, err := f.Drop(); err != nil {
+		t.Fatal(err)
+	}
+	h := bloomext.New(db, "h").With(kv.NoSync)
+	if err := h.Merge(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, h, 99)
+	if info, err := h.Info(); err != nil || info.LogBytes > 0 || !info.Lossy {
+		t.Errorf("%+v, %v", info, err)
+	}
+}

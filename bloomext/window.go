@@ -154,7 +154,7 @@ func (s *stager) olderHave(hashes []uint64, found []bool) error {
 
 // begin begins a slice if the newest one takes no more adds by the clock.
 func (s *stager) begin() error {
-	if s.c.window.Last != 0 || s.c.taking(s.w.Now()) > 0 {
+	if s.c.taking(s.w.Now()) > 0 { // always, with Last
 		return nil
 	}
 	return s.turn(max(1, s.w.Now()))

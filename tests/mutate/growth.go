@@ -146,7 +146,7 @@ var ofGrowth = []mutation{
 	inGrowth("blocks of the log are kept in memory", "^TestGrowth_costs$", "kv/load.go",
 		"	if l.spec.Layout == LayoutLog {\n", "	if false {\n"),
 	inGrowth("blocks made in memory go into another filter", "^TestFill_other", "bloomext/fill.go",
-		" || o.Header().ID != a.object ||", " ||"),
+		"if o.Header().ID != a.object || f.chain", "if f.chain"),
 	inGrowth("a layer made in memory is taken for one with the whole log", "^TestFill", "bloomext/fill.go",
 		"FilledCounter, a.n)", "FilledCounter, w.Counter(f.chain.Log, scalableext.LogLengthCounter))"),
 	inGrowth("a block made in memory is left out", "^TestFill", "bloomext/fill.go",

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/freeze"
 )
 
 func must(t *testing.T, err error) {
@@ -467,6 +468,128 @@ func TestBlock_order(t *testing.T) {
 		n := len(r.points)
 		if got := r.block(blockOf(step.block), 0); got != step.taken || !got && len(r.points) != n {
 			t.Errorf("block %d: taken: %t, want %t; %d points, before %d", step.block, got, step.taken, len(r.points), n)
+		}
+	}
+}
+
+// What a MANIFEST would say of a table that none knows comes from its entries and its deletions of ranges, of which the end is not
+// deleted.
+func TestBounds(t *testing.T) {
+	const most = 1<<56 - 1
+	p := func(key string, seq uint64) point {
+		return point{key: pebble.MakeInternalKey([]byte(key), pebble.SeqNum(seq), pebble.InternalKeyKindSet)}
+	}
+	for name, tt := range map[string]struct {
+		points    []point
+		low, high string
+		seqs      []uint64
+		want      string
+	}{
+		"entries":                         {[]point{p("b", 4), p("d", 3)}, "", "", nil, "b#4,SET d#3,SET 3 4"},
+		"a deletion alone":                {nil, "b", "d", []uint64{7, 5}, "b#7,RANGEDEL d#inf,RANGEDEL 5 7"},
+		"a deletion between entries":      {[]point{p("a", 4), p("e", 3)}, "b", "d", []uint64{7}, "a#4,SET e#3,SET 3 7"},
+		"a deletion around entries":       {[]point{p("b", 4), p("c", 3)}, "a", "d", []uint64{1}, "a#1,RANGEDEL d#inf,RANGEDEL 1 4"},
+		"a deletion from the first entry": {[]point{p("b", 4), p("e", 3)}, "b", "d", []uint64{7}, "b#7,RANGEDEL e#3,SET 3 7"},
+		"a deletion up to the last entry": {[]point{p("a", 4), p("d", 3)}, "b", "d", []uint64{7}, "a#4,SET d#3,SET 3 7"},
+	} {
+		r := &rebuild{points: tt.points, spanSeqs: tt.seqs}
+		if tt.seqs != nil {
+			r.spanLow, r.spanHigh = []byte(tt.low), []byte(tt.high)
+		}
+		got := Table{Largest: pebble.InternalKey{UserKey: []byte{0xff}}} // as foundTable has it before
+		r.bounds(&got)
+		text := func(k pebble.InternalKey) string {
+			if k.SeqNum() == most {
+				return fmt.Sprintf("%s#inf,%s", k.UserKey, k.Kind())
+			}
+			return fmt.Sprintf("%s#%d,%s", k.UserKey, k.SeqNum(), k.Kind())
+		}
+		if got := fmt.Sprintf("%s %s %d %d", text(got.Smallest), text(got.Largest), got.SmallestSeq, got.LargestSeq); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// A table that no MANIFEST knows is taken with what is left of it, and left out if that is nothing.
+func TestFoundTable(t *testing.T) {
+	mem := vfs.NewMem()
+	w := newTable(t, false, false)
+	write(t, mem, "whole", w.data)
+	write(t, mem, "nothing", []byte(strings.Repeat("no table ", 100)))
+	c := newChecker(t.Context(), mem)
+	table, _, err := c.foundTable("whole", 7)
+	if must(t, err); table == nil || table.Number != 7 || string(table.Smallest.UserKey) != "key 0000" || string(table.Largest.UserKey) != "key 0399" {
+		t.Errorf("a whole table: %+v", table)
+	}
+	if table, _, err := c.foundTable("nothing", 8); table != nil || err != nil {
+		t.Errorf("nothing of a table: %+v, %v", table, err)
+	}
+}
+
+// Without a MANIFEST that says what there is, no table is a stray, and nothing is known of how far the store has come.
+func TestKnown_nothing(t *testing.T) {
+	for name, manifest := range map[string][]byte{
+		"empty": {}, "of no store": manifestOf(edit(tagMinLog, 5)), "damaged": manifestOf(edit(77)), "missing": nil,
+	} {
+		mem := vfs.NewMem()
+		must(t, mem.MkdirAll("store", 0o755))
+		write(t, mem, "store/marker.manifest.000001.MANIFEST-000004", nil)
+		if manifest != nil {
+			write(t, mem, "store/MANIFEST-000004", manifest)
+		}
+		names, err := mem.List("store")
+		must(t, err)
+		if k, err := known(mem, "store", names); k.Table != nil || err != nil {
+			t.Errorf("%s: %+v, %v", name, k, err)
+		}
+		if next, err := Reached(t.Context(), mem, "store", 1); next != 0 || err != nil {
+			t.Errorf("%s: reached %d, %v", name, next, err)
+		}
+	}
+}
+
+// An old MANIFEST may be gone, and the one in use goes on behind its seal.
+func TestOldManifests(t *testing.T) {
+	mem := vfs.NewMem()
+	found := make(map[uint64]string)
+	for _, n := range []uint64{2, 3, 4} {
+		found[n] = manifestName(n)
+		write(t, mem, found[n], manifestOf(edit(tagMinLog, int(n))))
+	}
+	e := &examination{base: mem, fs: newFS(mem, ""), found: map[string]map[uint64]string{"MANIFEST-": found}}
+	must(t, e.oldManifests([]freeze.Sealed{{Number: 1, Length: 1 << 20}, {Number: 3, Length: 1 << 20}, {Number: 4, Length: 1 << 20}}, 4))
+	if len(e.damages) != 1 || e.damages[0].File != manifestName(3) {
+		t.Errorf("%v", e.damages)
+	}
+}
+
+// What is not as Pebble writes a block of data is none.
+func TestDecode_refused(t *testing.T) {
+	w := newTable(t, false, false)
+	mem := vfs.NewMem()
+	write(t, mem, "table", w.data)
+	c := newChecker(t.Context(), mem)
+	layout, _, err := c.layout("table")
+	must(t, err)
+	h := layout.Data[0]
+	whole := w.data[h.Offset : h.Offset+h.Length]
+	if points, err := c.decode(whole, 0); len(points) == 0 || err != nil {
+		t.Fatalf("%d points, %v", len(points), err)
+	}
+	head := int(c.schema().HeaderSize) + 4
+	with := func(at int, b ...byte) []byte {
+		return append(append(bytes.Clone(whole[:at]), b...), whole[at+len(b):]...)
+	}
+	for name, tt := range map[string]struct {
+		data        []byte
+		compression byte
+	}{
+		"compressed": {whole, 1}, "nothing": {nil, 0}, "cut in its header": {whole[:head+6], 0}, "another version": {with(head, 9), 0},
+		"more columns": {with(head+1, whole[head+1]+1), 0}, "no rows": {with(head+3, 0, 0, 0, 0), 0},
+		"more rows than all": {with(head+3, 255, 255, 255, 127), 0},
+	} {
+		if points, err := c.decode(tt.data, tt.compression); len(points) > 0 || err == nil {
+			t.Errorf("%s: %d points, %v", name, len(points), err)
 		}
 	}
 }

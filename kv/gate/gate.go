@@ -15,7 +15,8 @@ import (
 // Press. The zero value is open.
 type Gate struct {
 	// state counts the goroutines that share the gate. It also has the bit shut, which is set while a goroutine has
-	// the gate alone, or waits, except in a recess. While shut is set, only RUnlock changes state without holding mu.
+	// the gate alone, or waits, except in a recess: then it has the bit recess. While shut is set, only RUnlock changes
+	// state without holding mu.
 	state atomic.Int64
 
 	mu    sync.Mutex
@@ -25,7 +26,20 @@ type Gate struct {
 	err   error     // set by Refuse until the gate is unlocked; guarded by mu
 }
 
-const shut = 1 << 62
+const (
+	shut   = 1 << 62
+	recess = 1 << 61
+)
+
+// mark sets one of the bits of the state, or none, and takes away the other. The caller holds mu.
+func (g *Gate) mark(bit int64) {
+	for {
+		s := g.state.Load()
+		if g.state.CompareAndSwap(s, s&^(shut|recess)|bit) {
+			return
+		}
+	}
+}
 
 // Waiter is a place in the queue at the gate.
 type Waiter struct {
@@ -55,7 +69,7 @@ func (g *Gate) TryRLock() bool {
 
 // RUnlock gives back a share.
 func (g *Gate) RUnlock() {
-	if g.state.Add(-1) != shut {
+	if s := g.state.Add(-1); s != shut && s != recess {
 		return
 	}
 	g.mu.Lock()
@@ -83,7 +97,7 @@ func (g *Gate) Join(alone bool) *Waiter {
 		return x
 	}
 	if !g.press.recess {
-		g.state.Or(shut)
+		g.mark(shut)
 	}
 	g.queue = append(g.queue, x)
 	g.letIn()
@@ -94,9 +108,9 @@ func (g *Gate) Join(alone bool) *Waiter {
 func (g *Gate) letIn() {
 	if g.press.recess {
 		g.queue = g.letShare()
-		if len(g.queue) > 0 {
-			g.state.And(^shut)
-			return
+		g.mark(recess)
+		if len(g.queue) > 0 && !g.state.CompareAndSwap(recess, shut) {
+			return // it is shared
 		}
 	}
 	for len(g.queue) > 0 && !g.alone {
@@ -113,7 +127,7 @@ func (g *Gate) letIn() {
 		close(x.done)
 	}
 	if len(g.queue) == 0 && !g.alone {
-		g.state.And(^shut)
+		g.mark(0)
 	}
 }
 
@@ -128,7 +142,7 @@ func (g *Gate) GiveUp(x *Waiter) bool {
 	}
 	if g.firstAlone() == x {
 		g.press = press{} // the next one begins with a press of its own
-		g.state.Or(shut)
+		g.mark(shut)
 	}
 	g.queue = slices.Delete(g.queue, i, i+1)
 	g.letIn()

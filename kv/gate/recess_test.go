@@ -28,19 +28,16 @@ func TestGate_recess(t *testing.T) {
 	for !g.press.recess {
 		g.ticked(alone)
 	}
-	g.RUnlock() // the long one, in a recess
 	last := g.Join(false)
 	<-last.done
-	for g.press.recess {
-		g.ticked(alone)
-	}
+	g.RUnlock() // the long one, in a recess
 	select {
 	case <-alone.done:
 		t.Fatal("two goroutines have the gate, one of them alone")
 	default:
 	}
 	g.RUnlock()
-	<-alone.done
+	<-alone.done // no tick was needed
 	g.Unlock()
 	<-later.done
 	if g.press != (press{}) {

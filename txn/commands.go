@@ -36,7 +36,7 @@ func moduleWith(after clock) module.Module {
 		watch,
 		row(onErrorCommand, 2, "CONTINUE | ROLLBACK | DEFAULT", "Chooses what EXEC does when a command answers an error, also in an array: "+
 			"goes on, or undoes all. After MULTI that holds for this transaction, otherwise for the connection.",
-			"O(1)", "MULTI\nSIEVE.ONERROR ROLLBACK\nSET stock 10\nBF.ADD stock a\nEXEC\nGET stock", onError),
+			"O(1)", "MULTI\nSIEVE.ONERROR ROLLBACK", onError),
 		row("UNWATCH", 1, "", "Stops watching all keys.", "O(N) for N keys", "WATCH stock\nUNWATCH", unwatch),
 	}}
 }

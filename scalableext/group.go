@@ -17,7 +17,7 @@ func GroupSetting(name, filters string) module.Setting {
 		Name: name,
 		Check: func(text string) (string, error) {
 			if len(text) > MaxGroup {
-				return "", fmt.Errorf("argument must have at most %d bytes", MaxGroup)
+				return "", fmt.Errorf("argument must be at most %d bytes", MaxGroup)
 			}
 			return text, nil
 		},

@@ -117,15 +117,6 @@ func TestRecover_wrongPlaces(t *testing.T) {
 	}
 }
 
-// change opens a store as Pebble does, and changes it.
-func change(t *testing.T, dir string, f func(p *pebble.DB) error) {
-	t.Helper()
-	p, err := pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Merger: &pebble.Merger{Name: block.MergerName}, Logger: silent{}})
-	check(t, err)
-	check(t, f(p), p.Close())
-	check(t, os.Remove(filepath.Join(dir, "SEAL"))) // it is not of this MANIFEST, and a store can do without it
-}
-
 // badBlock returns a store with a filter of some items that has a block that does not decode, though its checksum is right.
 func badBlock(t *testing.T) (dir string, items []string) {
 	t.Helper()

@@ -259,22 +259,17 @@ func showAddress(addr, local net.Addr) string {
 	return addr.String()
 }
 
-// descriptorOf returns the number of a connection's descriptor, -1 if it has none, or is closed.
-func descriptorOf(nc net.Conn) int {
+// withDescriptor calls f with the descriptor of a connection, which stays open until f returns. It does not if the
+// connection has none, or is closed.
+func withDescriptor(nc net.Conn, f func(fd int)) {
 	if secret, ok := nc.(*tls.Conn); ok {
 		nc = secret.NetConn()
 	}
-	socket, ok := nc.(syscall.Conn)
-	if !ok {
-		return -1
+	if socket, ok := nc.(syscall.Conn); ok {
+		if raw, err := socket.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // fails if the connection is closed
+		}
 	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return -1
-	}
-	number := -1
-	_ = raw.Control(func(fd uintptr) { number = int(fd) }) // fails if the connection is closed
-	return number
 }
 
 // line returns the connection's line of CLIENT LIST in the format of Redis 7.4. Fields without a meaning here are
@@ -283,11 +278,12 @@ func (c *conn) line() string {
 	a := &c.about
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := time.Now()
+	now, number := time.Now(), -1
+	withDescriptor(c.net, func(fd int) { number = fd })
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%d watch=0 "+
 		"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 "+
 		"resp=%d lib-name=%s lib-ver=%s",
-		c.id, c.address(), c.localAddress(), descriptorOf(c.net), a.name, int64(now.Sub(c.began).Seconds()), int64(now.Sub(a.lastActive).Seconds()),
+		c.id, c.address(), c.localAddress(), number, a.name, int64(now.Sub(c.began).Seconds()), int64(now.Sub(a.lastActive).Seconds()),
 		a.flags(), a.queued, a.in, a.out, a.out, a.out, a.in+a.out, a.command, a.user.Load().Name(), a.protocol, a.library, a.version)
 }
 

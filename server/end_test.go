@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -100,23 +99,6 @@ func TestSlow_killed(t *testing.T) {
 	<-slow.begun
 	w.client().answers("CLIENT KILL ID " + id + " => :1")
 	<-slow.givenUp
-}
-
-// A command is given up when its client is gone even if the client has sent, after the command, more than the server reads
-// meanwhile.
-func TestSlow_muchAhead(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells that the other end is closed behind what it has sent")
-	}
-	w, slow := serveSlow(t, module.ReadOnly)
-	l := listenTCP(t)
-	w.listen(l)
-	c := w.dial(l)
-	c.send(pipeline("SLOW") + strings.Repeat(pipeline("PING"), 3000))
-	<-slow.begun
-	_ = c.Close()
-	<-slow.givenUp
-	eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 0 })
 }
 
 // A client that is gone does not wait for the place of a huge command, and the command does not run.

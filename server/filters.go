@@ -43,6 +43,7 @@ const (
 // pass is a pass that is under way. Only its goroutine uses it.
 type pass struct {
 	cursor uint64
+	steps  int
 	census census
 	known  map[string]level // what the log has been told before
 	levels map[string]level
@@ -200,7 +201,7 @@ func (l *filters) goOn(s *Server, p *pass) {
 // keep keeps what a whole pass has found. The caller holds mu.
 func (l *filters) keep(p *pass) { l.last, l.told = &p.census, p.levels }
 
-// end ends a pass of several steps, or one that has failed: of a store that is damaged or has failed, the metrics tell
+// end ends a pass of the background, or one that has failed: of a store that is damaged or has failed, the metrics tell
 // nothing of filters rather than what was true before. The caller holds mu.
 func (l *filters) end(p *pass, err error) {
 	l.keep(p)
@@ -208,7 +209,9 @@ func (l *filters) end(p *pass, err error) {
 		l.last = nil
 	}
 	l.pass, l.due = nil, time.Now().Add(passEvery)
-	l.again = l.due
+	if err != nil || p.steps > 1 {
+		l.again = l.due
+	}
 }
 
 // run takes the steps of a pass.
@@ -247,7 +250,7 @@ func (p *pass) step(s *Server) (end bool, err error) {
 			p.tell(s, key, f)
 		}
 	}
-	p.cursor = next
+	p.cursor, p.steps = next, p.steps+1
 	return next == 0, nil
 }
 

@@ -19,22 +19,32 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// The largest filters are found, even if more keys than one collection looks at come before them. Removed ones are
-// not shown.
-func TestMetrics_largest(t *testing.T) {
-	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: kv.NoSync, Seed: 1, Modules: coreext.With(bloomext.Module(), Module())})
+// memoryServer returns a server over a store in memory that has all types of filter. A nil logger is the default one.
+func memoryServer(t testing.TB, logger *slog.Logger) (*kv.DB, *Server) {
+	t.Helper()
+	db, err := kv.Open("", &kv.Options{
+		InMemory: true, Durability: kv.NoSync, Seed: 1, Logger: logger,
+		Modules: coreext.With(bloomext.Module(), cuckooext.Module(), countingext.Module(), Module()),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	s, err := New(db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return db, s
+}
+
+// The largest filters are found, even if more keys than one collection looks at come before them. Removed ones are
+// not shown.
+func TestMetrics_largest(t *testing.T) {
+	db, s := memoryServer(t, nil)
 	for i := range 20 * perStep {
 		if _, err := db.Set(kv.NoSync, fmt.Appendf(nil, "string:%d", i), []byte("v"), kv.SetOptions{}); err != nil {
 			t.Fatal(err)
@@ -91,15 +101,7 @@ func TestMetrics_largest(t *testing.T) {
 // The facts of real filters of every kind at their capacity, of many sizes and rates: chance and RedisBloom's roundings
 // never put one above its rate. Filters that hold far more than they were made for are above it.
 func TestFilters_aboveRate(t *testing.T) {
-	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: kv.NoSync, Seed: 1, Modules: coreext.With(bloomext.Module(), cuckooext.Module(), countingext.Module(), Module())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	s, err := New(db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, s := memoryServer(t, nil)
 	session, ctx := module.NewSession(db), context.Background()
 	do := func(line string) reply.Reply {
 		var words [][]byte
@@ -150,6 +152,26 @@ func TestFilters_aboveRate(t *testing.T) {
 	}
 }
 
+// A scrape of a small store sees it as it is, also when a pass has ended just now.
+func TestFilters_small(t *testing.T) {
+	db, s := memoryServer(t, nil)
+	l := &s.filters
+	for _, key := range []string{"a", "b"} {
+		if err := bloomext.New(db, key).Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+			t.Fatal(err)
+		}
+		if key == "a" {
+			l.due = time.Time{}
+			l.tick(s)
+			<-l.done
+		}
+	}
+	l.ask(s)
+	if l.last == nil || l.last.all != 2 {
+		t.Errorf("the scrape sees %+v, want 2 filters", l.last)
+	}
+}
+
 // A filter is above its rate if chance does not explain it. The smaller a filter, the more chance explains.
 func TestFacts_isAboveRate(t *testing.T) {
 	for _, test := range []struct {
@@ -171,15 +193,7 @@ func TestFacts_isAboveRate(t *testing.T) {
 func TestFilters_census(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: kv.NoSync, Seed: 1, Logger: logger, Modules: coreext.With(bloomext.Module(), Module())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	s, err := New(db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, s := memoryServer(t, logger)
 	for name, items := range map[string]int{"half": 50, "at80": 80, "at95": 97, "at100": 100} {
 		f := bloomext.New(db, name)
 		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 1e-9, NonScaling: true}); err != nil {
@@ -229,15 +243,7 @@ func TestFilters_census(t *testing.T) {
 // BenchmarkScrape asks a server for the metrics of a store with 100,000 filters, whose first pass has ended.
 func BenchmarkScrape(b *testing.B) {
 	quiet := slog.New(slog.DiscardHandler)
-	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: kv.NoSync, Seed: 1, Logger: quiet, Modules: coreext.With(bloomext.Module(), Module())})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	s, err := New(db, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	db, s := memoryServer(b, quiet)
 	for i := range 100_000 {
 		if err := bloomext.New(db, fmt.Sprint(i)).Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			b.Fatal(err)

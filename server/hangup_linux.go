@@ -1,7 +1,6 @@
 package server
 
 import (
-	"crypto/tls"
 	"encoding/binary"
 	"net"
 	"syscall"
@@ -10,23 +9,12 @@ import (
 // hungUp reports whether the other end of a TCP connection has closed its side, even if what it sent before has not been
 // read, and whether that is known.
 func hungUp(nc net.Conn) (hungUp, known bool) {
-	if secret, ok := nc.(*tls.Conn); ok {
-		nc = secret.NetConn()
-	}
-	tcp, ok := nc.(*net.TCPConn)
-	if !ok {
-		return false, false
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return false, false
-	}
-	state := 0
-	if cerr := raw.Control(func(fd uintptr) { state, err = tcpState(int(fd)) }); cerr != nil || err != nil {
-		return false, false
-	}
 	const established = 1 // the other end has not closed its side only in this state, of those that an accepted connection has
-	return state != established, true
+	withDescriptor(nc, func(fd int) {
+		state, err := tcpState(fd) // an error for what is not TCP
+		hungUp, known = err == nil && state != established, err == nil
+	})
+	return hungUp, known
 }
 
 // tcpState returns the state of a TCP socket: the first byte of struct tcp_info, of which the system gives as many bytes as

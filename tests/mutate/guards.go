@@ -1057,8 +1057,8 @@ var guards = []mutation{
 	}},
 	{name: "the metrics look at the same keys each time", pkg: "./server", tests: "^TestMetrics_largest$", edits: []edit{
 		{"server/filters.go",
-			"\tp.cursor = next\n",
-			"\tp.cursor = 0\n"},
+			"p.cursor, p.steps = next, ",
+			"p.cursor, p.steps = 0, "},
 	}},
 	{name: "large commands run all at once", pkg: "./server", tests: "^TestMemory_largeCommands$", edits: []edit{
 		{"server/limits.go",

@@ -179,7 +179,7 @@ func (f *Flags) Address() (*Address, error) {
 	return a, err
 }
 
-// readPassword returns the first line of a file.
+// readPassword returns the password in a file.
 func readPassword(path string) (string, error) {
 	const most = 64 << 10
 	file, err := os.Open(path)
@@ -188,17 +188,14 @@ func readPassword(path string) (string, error) {
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, most))
-	if err == nil {
-		data, err = text.DecodeAll(data)
+	if err != nil {
+		return "", err
 	}
+	password, err := text.Password(data)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	if line = strings.TrimSuffix(line, "\r"); line == "" {
-		return "", fmt.Errorf("%s: its first line, the password, is empty", path)
-	}
-	return line, nil
+	return password, nil
 }
 
 // AddressOf returns the server that a URI names, which is the value of a flag. ShowsPassword reports whether the URI has

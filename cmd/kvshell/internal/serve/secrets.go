@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"strings"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
@@ -50,17 +49,11 @@ func (s *Service) readPassword(flag, file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if secret, err = text.DecodeAll(secret); err != nil {
-		return "", exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError(flag, file, err)))
-	}
-	password, _, _ := strings.Cut(string(secret), "\n")
-	password = strings.TrimSuffix(password, "\r")
-	switch most := resp.UnauthenticatedLimits.Bulk; {
-	case password == "":
-		err = errors.New("its first line, the password, is empty")
-	case int64(len(password)) > most:
+	password, err := text.Password(secret)
+	if most := resp.UnauthenticatedLimits.Bulk; int64(len(password)) > most {
 		err = fmt.Errorf("the password has %d bytes, at most %d", len(password), most)
-	default:
+	}
+	if err == nil {
 		return password, nil
 	}
 	return "", exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError(flag, file, err)))

@@ -95,7 +95,7 @@ func TestSet_refused(t *testing.T) {
 		"%X~a": syntax, "%RX~a": syntax, "%R": syntax, "<y": "does not exist", "!" + hashOfX[:63]: hash, "#" + hashOfX[:63] + "G": hash, "#x": hash,
 		"!" + strings.Repeat("0", 64): "does not exist", "(+nosuch)": unknown, "(on)": syntax, "(~a))": syntax, "(+get": "Unmatched parenthesis in acl selector starting at '(+get'.",
 		"~a b": syntax, "~" + strings.Repeat("a", glob.MaxLen+1): "pattern of 4097 bytes, at most 4096", "&a b": syntax, "": syntax,
-		"~* ": keys, "&* ": channels,
+		"~* ": keys, "&* ": channels, "+select|a\nuser evil on nopass +@all": syntax, "+select|\x00": syntax, "+get\t": syntax, "~a\r": syntax,
 	} {
 		l := newLists(t)
 		if err := l.Set("u", []string{"on", ">x", "+get"}); err != nil {
@@ -117,10 +117,14 @@ func TestSet_refused(t *testing.T) {
 		}
 	}
 	l := newLists(t)
-	for _, name := range []string{"a b", "a\x00b", "a\n"} {
+	for _, name := range []string{"a b", "a\x00b", "a\n", ""} {
 		if err := l.Set(name, nil); err == nil {
 			t.Errorf("a user is named %q", name)
 		}
+	}
+	long := []string{"~" + strings.Repeat("a", 4000), "+select|" + strings.Repeat("b", 1<<20-4000)}
+	if err := l.Set("u", long); err == nil || !strings.Contains(err.Error(), "as a line of an ACL file, want less than 1048576") {
+		t.Errorf("rules longer than a line can be: %v", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func New(commands []*module.Command) *Lists {
 
 func (l *Lists) freshDefault() *User {
 	u := &User{name: DefaultUser}
-	r, err := l.change(freshRules(), []string{"on", "nopass", "~*", "&*", "+@all"})
+	r, err := l.change(DefaultUser, freshRules(), []string{"on", "nopass", "~*", "&*", "+@all"})
 	if err != nil {
 		panic(err) // the rules above are valid
 	}
@@ -41,8 +41,15 @@ func (l *Lists) freshDefault() *User {
 	return u
 }
 
-// change returns a copy of r changed by rules. If one is wrong, it returns a *RuleError for the first wrong one.
-func (l *Lists) change(r *rules, words []string) (*rules, error) {
+// change returns a copy of the rules r of the user with a name, changed by words. If one is wrong, it returns a
+// *RuleError for the first wrong one. The result is one line of an ACL file, which makes the same user when it is read.
+func (l *Lists) change(name string, r *rules, words []string) (*rules, error) {
+	switch {
+	case name == "":
+		return nil, errNoName
+	case !isWord(name):
+		return nil, errName
+	}
 	words, err := joinSelectors(words)
 	if err != nil {
 		return nil, err
@@ -53,15 +60,15 @@ func (l *Lists) change(r *rules, words []string) (*rules, error) {
 			return nil, &RuleError{rule, err}
 		}
 	}
+	if n := len(r.line(name)); n >= maxLine {
+		return nil, redisText(fmt.Sprintf("The rules of user '%.128s' are %d bytes as a line of an ACL file, want less than %d", name, n, maxLine))
+	}
 	return r, nil
 }
 
 // Set changes a user by rules. If one is wrong, it changes nothing. A new user starts switched off, without any
 // permission.
 func (l *Lists) Set(name string, words []string) error {
-	if hasSpace(name) {
-		return errName
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.users[name]
@@ -69,7 +76,7 @@ func (l *Lists) Set(name string, words []string) error {
 	if u != nil {
 		before = u.rules.Load()
 	}
-	r, err := l.change(before, words)
+	r, err := l.change(name, before, words)
 	if err != nil {
 		return err
 	}
@@ -132,13 +139,13 @@ func (l *Lists) Categories() []string { return slices.Sorted(maps.Keys(l.table.c
 // It returns nil if there is no such category.
 func (l *Lists) InCategory(name string) []string {
 	var names []string
-	for _, cmd := range l.table.categories[strings.ToLower(name)] {
+	for _, cmd := range l.table.categories[lower(name)] {
 		names = append(names, cmd.LowerName())
 	}
 	return names
 }
 
-// maxLine is the most bytes of a line in an ACL file.
+// maxLine is the most bytes of a line in an ACL file, with its end.
 const maxLine = 1 << 20
 
 // Load replaces all users by those of an ACL file. Its lines are "user NAME RULE...", empty, or comments that begin
@@ -204,7 +211,7 @@ func (l *Lists) loadLine(loaded map[string]*rules, words []string) error {
 	if loaded[name] != nil {
 		return fmt.Errorf("duplicate user '%.128s' found", name)
 	}
-	r, err := l.change(freshRules(), words[2:])
+	r, err := l.change(name, freshRules(), words[2:])
 	if err != nil {
 		return err
 	}
@@ -224,7 +231,7 @@ func (l *Lists) Save(file io.Writer) error {
 
 // Command returns the command or subcommand that words call, nil if there is none, and its arguments.
 func (l *Lists) Command(words [][]byte) (cmd *module.Command, args [][]byte) {
-	name := strings.ToLower(string(words[0]))
+	name := lower(string(words[0]))
 	cmd = l.table.named[name]
 	switch {
 	case cmd == nil || strings.Contains(name, "|"):
@@ -232,5 +239,5 @@ func (l *Lists) Command(words [][]byte) (cmd *module.Command, args [][]byte) {
 	case len(cmd.Subcommands) == 0 || len(words) == 1:
 		return cmd, words[1:]
 	}
-	return l.table.named[name+"|"+strings.ToLower(string(words[1]))], words[2:]
+	return l.table.named[name+"|"+lower(string(words[1]))], words[2:]
 }

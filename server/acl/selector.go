@@ -39,11 +39,13 @@ type keyPattern struct {
 }
 
 func (p keyPattern) String() string {
-	switch p.does {
-	case reads:
+	switch {
+	case p.does == reads:
 		return "%R~" + p.text
-	case writes:
+	case p.does == writes:
 		return "%W~" + p.text
+	case p.text == "*":
+		return "%RW~*" // ~* would be the rule of all keys, which no other pattern may follow
 	}
 	return "~" + p.text
 }
@@ -102,7 +104,9 @@ const (
 
 // apply changes the selector by a rule. The error is one of the reasons above.
 func (s *selector) apply(t *table, rule string) error {
-	switch word := strings.ToLower(rule); {
+	switch word := lower(rule); {
+	case !isWord(rule):
+		return errSyntax
 	case word == "allkeys" || word == "~*":
 		s.allKeys, s.keys = true, nil
 	case word == "resetkeys":
@@ -162,9 +166,7 @@ func (s *selector) addKeys(rule string) error {
 			return errSyntax
 		}
 	}
-	if p.text = text; hasSpace(text) {
-		return errSyntax
-	}
+	p.text = text
 	var err error
 	if p.pattern, err = glob.New(text); err != nil {
 		return err
@@ -178,12 +180,10 @@ func (s *selector) addKeys(rule string) error {
 }
 
 func (s *selector) addChannel(text string) error {
-	switch {
-	case s.allChannels:
+	if s.allChannels {
 		return errChannels
-	case hasSpace(text):
-		return errSyntax
-	case !slices.Contains(s.channels, text):
+	}
+	if !slices.Contains(s.channels, text) {
 		s.channels = append(s.channels, text)
 	}
 	return nil
@@ -262,7 +262,7 @@ func (s *selector) allows(cmd *module.Command, args [][]byte) bool {
 		return true
 	}
 	words := s.first[cmd]
-	return len(words) > 0 && len(args) > 0 && slices.Contains(words, strings.ToLower(string(args[0])))
+	return len(words) > 0 && len(args) > 0 && slices.Contains(words, lower(string(args[0])))
 }
 
 // readsAll reports whether the selector allows to read all keys.
@@ -335,9 +335,20 @@ func (s *selector) String() string {
 	return strings.Join(append(words, s.commandsText()), " ")
 }
 
-// hasSpace reports whether a name or pattern has a space or a zero byte. These are not allowed: in a file or a
-// selector they would end it.
-func hasSpace(text string) bool { return strings.ContainsAny(text, spaces+"\x00") }
+// isWord reports whether a line of an ACL file or a selector can have text as one word: it has at least one byte, and no
+// ASCII space and no zero byte.
+func isWord(text string) bool { return text != "" && !strings.ContainsAny(text, spaces+"\x00") }
+
+// lower returns a word in lower case. As in Redis, only ASCII letters have a case, and all other bytes stay as they are.
+func lower(word string) string {
+	b := []byte(word)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
 
 // fields splits text at ASCII spaces. Other Unicode spaces may be part of names and patterns.
 func fields(text string) []string {

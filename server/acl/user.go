@@ -45,7 +45,7 @@ func (r *rules) apply(t *table, rule string) error {
 	if rule == "" {
 		return errSyntax
 	}
-	switch word := strings.ToLower(rule); {
+	switch word := lower(rule); {
 	case word == "on":
 		r.on = true
 	case word == "off":
@@ -157,8 +157,12 @@ func (u *User) NoPassword() bool {
 
 // String returns the user as a line of an ACL file. The line has the hashes of the passwords.
 func (u *User) String() string {
-	r := u.rules.Load()
-	words := append([]string{"user", u.name}, r.flags()...)
+	return u.rules.Load().line(u.name)
+}
+
+// line returns the rules as those of the user with a name.
+func (r *rules) line(name string) string {
+	words := append([]string{"user", name}, r.flags()...)
 	for _, hash := range r.passwords {
 		words = append(words, "#"+hash)
 	}
@@ -280,5 +284,8 @@ func joinSelectors(words []string) ([]string, error) {
 	return joined, nil
 }
 
-// errName is the error for a name that a user cannot have.
-const errName = redisText("Usernames can't contain spaces or null characters")
+// The errors for a name that a user cannot have.
+const (
+	errName   = redisText("Usernames can't contain spaces or null characters")
+	errNoName = redisText("Usernames can't be empty")
+)

@@ -96,14 +96,14 @@ func (c *conn) permit(cmd *module.Command, args [][]byte) (reply.Reply, bool) {
 	denial := c.user.Check(cmd, args)
 	if denial == nil {
 		if cmd.Flags&module.Admin != 0 {
-			c.server.warnings.tell(slog.LevelInfo, cmd.LowerName(), "sievekv: admin command", "user", c.user.Name(), "client", c.net.RemoteAddr(), "command", cmd.LowerName())
+			c.server.warnings.tell(slog.LevelInfo, cmd.LowerName()+" "+c.user.Name(), "sievekv: admin command", "user", c.user.Name(), "client", c.net.RemoteAddr(), "command", cmd.LowerName())
 		}
 		return reply.Reply{}, false
 	}
 	c.server.stats.countDenial(denial)
 	_, multi := txn.Queued(c.session)
 	c.noteDenial(denial.Reason(), denial.Object(), multi || c.executing, c.user.Name())
-	c.server.warnings.tell(slog.LevelWarn, "", "sievekv: command refused to a user", "user", c.user.Name(), "client", c.net.RemoteAddr(),
+	c.server.warnings.tell(slog.LevelWarn, c.user.Name(), "sievekv: command refused to a user", "user", c.user.Name(), "client", c.net.RemoteAddr(),
 		"command", cmd.LowerName(), "reason", denial.Reason())
 	if c.executing {
 		return reply.Error("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. " +

@@ -212,7 +212,7 @@ func TestACL_file(t *testing.T) {
 	root.answers("PING => -NOAUTH Authentication required.\nAUTH root r => +OK\nACL WHOAMI => \"root\"")
 	gone.answers("AUTH gone x => +OK\nPING => +PONG")
 	write("user root on >r ~* &* +@all\nuser bad +nosuch\n")
-	if got := root.do("ACL LOAD"); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "users.acl:2: Error in ACL SETUSER modifier '+nosuch'") {
+	if got := root.do("ACL LOAD"); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "users.acl:2: rule 1: Unknown command or category name in ACL") {
 		t.Errorf("ACL LOAD = %s", got)
 	}
 	gone.answers("PING => +PONG")
@@ -329,8 +329,8 @@ func TestACL_refusedAtStart(t *testing.T) {
 	}()
 	for want, o := range map[string]*server.Options{
 		"users.acl:1: line should start with user": {ACLFile: path}, "no such file": {ACLFile: path + "x"},
-		"Options.ACL: " + path + ":1: Error in ACL SETUSER modifier '+nosuch'": {ACLFile: path, ACL: []byte("user u +nosuch")},
-		"Options.ACLFile and Options.Password":                                 {ACLFile: path, Password: "p"},
+		"Options.ACL: " + path + ":1: rule 1: Unknown command": {ACLFile: path, ACL: []byte("user u +nosuch")},
+		"Options.ACLFile and Options.Password":                 {ACLFile: path, Password: "p"},
 	} {
 		if _, err := server.New(db, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New = %v, want %s", err, want)

@@ -31,8 +31,9 @@ func (c *conn) login(name, password []byte) *reply.Reply {
 	if user == nil || !user.NoPassword() {
 		wait, wrong := s.guesses.given(networkOf(c.net.RemoteAddr()), cut(string(name)), user != nil, time.Now(), s.limits.shortestGuess, s.limits.longestGuess)
 		if user == nil {
-			s.warnings.warn("sievekv: wrong password", "user", cut(string(name)), "client", c.net.RemoteAddr(), "wrong_from_there", wrong)
-			c.noteDenial("auth", "AUTH", false, string(name))
+			told := s.toldName(name)
+			s.warnings.warn("sievekv: wrong password", "user", told, "client", c.net.RemoteAddr(), "wrong_from_there", wrong)
+			c.noteDenial("auth", "AUTH", false, told)
 		}
 		if !c.delayAnswer(wait) {
 			c.ended, user = true, nil
@@ -45,8 +46,16 @@ func (c *conn) login(name, password []byte) *reply.Reply {
 	c.authenticated = true
 	c.become(user)
 	c.setStranger(false)
-	s.warnings.tell(slog.LevelInfo, "", "sievekv: login", "user", user.Name(), "client", c.net.RemoteAddr())
+	s.warnings.tell(slog.LevelInfo, user.Name(), "sievekv: login", "user", user.Name(), "client", c.net.RemoteAddr())
 	return nil
+}
+
+// toldName returns a user's name as an operator is told it. A name that no user has may be a password in the wrong place.
+func (s *Server) toldName(name []byte) string {
+	if s.users.User(string(name)) == nil {
+		return "(unknown)"
+	}
+	return cut(string(name))
 }
 
 // become makes the connection act as a user.

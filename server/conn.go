@@ -597,7 +597,7 @@ func (c *conn) noteCommand(cmd *module.Command, words [][]byte, now time.Time) {
 	name := "NULL"
 	if cmd != nil {
 		name = cmd.LowerName()
-		if len(cmd.Subcommands) > 0 && len(words) > 1 && len(words[1]) <= 32 && isName(words[1]) {
+		if hasSubcommand(cmd, words) {
 			name += "|" + lower(words[1])
 		}
 	}

@@ -360,7 +360,7 @@ SET k v => +OK
 SLOWLOG LEN => :3
 SLOWLOG GET 2 => [[:3 :... :... ["SLOWLOG" "LEN"] "pipe" "ann"] [:2 :... :... ["SET" "k" "v"] "pipe" "ann"]]
 HELLO 2 AUTH default secret => [...]
-SLOWLOG GET -1 => [[:5 :... :... ["HELLO" "(redacted)"] ...] [:4 ...] [:3 ...] [:2 ...] [:1 :... :... ["CLIENT" "SETNAME" "ann"] "pipe" ...]]
+SLOWLOG GET -1 => [[:5 :... :... ["HELLO" "(redacted)"] ...] [:4 ...] [:3 ...] [:2 ...] [:1 :... :... ["CLIENT" "SETNAME" "(redacted)"] "pipe" ...]]
 SLOWLOG GET 0 => []
 SLOWLOG GET x => -ERR count should be greater than or equal to -1
 SLOWLOG GET -2 => -ERR count should be greater than or equal to -1
@@ -371,10 +371,7 @@ SLOWLOG LEN => :5
 SLOWLOG RESET => +OK
 SLOWLOG LEN => :1
 `)
-	// An unknown command may be a mistyped AUTH with a password.
-	for _, line := range []string{
-		"AUHT secret", "AUTH default secret secret", "HELLO AUTH secret", "SLOWLOG secret secret", "NOSUCH " + strings.Repeat("secret ", 40),
-	} {
+	for _, line := range []string{"AUTH default secret secret", "HELLO AUTH secret", "SLOWLOG secret secret"} {
 		c.do("SLOWLOG RESET")
 		c.do(line)
 		word, _, _ := strings.Cut(line, " ")
@@ -382,6 +379,13 @@ SLOWLOG LEN => :1
 			t.Errorf("%s is kept as %s", line, entry)
 		}
 	}
+	// An unknown command may be a mistyped AUTH with a password, or a password.
+	c.answers(`
+SLOWLOG RESET => +OK
+AUHT secret => -ERR unknown command...
+secret => -ERR unknown command...
+SLOWLOG GET => [[:... :... :... ["SLOWLOG" "RESET"] "pipe" "ann"]]
+`)
 	// SLOWLOG keeps only parts of long commands.
 	words := []string{"MGET"}
 	for range 100 {

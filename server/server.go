@@ -117,7 +117,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	if most := int(resp.UnauthenticatedLimits.Bulk); len(s.opts.Password) > most {
 		return nil, fmt.Errorf("server: Options.Password has %d bytes: at most %d, the most that a client may send before it is authenticated", len(s.opts.Password), most)
 	}
-	s.warnings = warnings{logger: s.logger, kinds: make(map[string]*warning)}
+	s.warnings = warnings{logger: s.logger, recent: make(map[string]*recent)}
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
 	s.handshakes, s.metricsPace = make(chan struct{}, handshakePlaces()), make(pace, 1)
 	s.strangers.left = make(chan struct{}, 1)
@@ -350,6 +350,7 @@ var ErrStuck = errors.New("server: gave up waiting")
 // ErrStuck; closing the store may then take for ever, because it waits for commands too. Otherwise the error is that
 // of ctx or of the sync.
 func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.warnings.end()
 	s.mu.Lock()
 	if !s.shuttingDown {
 		s.shuttingDown = true

@@ -39,9 +39,10 @@ func (l *slowLog) keeps(s *Server, took time.Duration) bool {
 	return least >= 0 && took >= time.Duration(least)*time.Microsecond
 }
 
-// add keeps a command if it took at least as long as the setting says.
+// add keeps a command if it took at least as long as the setting says. It keeps no unknown one, whose name and arguments
+// may be a password that was to be given by AUTH.
 func (l *slowLog) add(c *conn, cmd *module.Command, words [][]byte, at time.Time, took time.Duration) {
-	if !l.keeps(c.server, took) {
+	if cmd == nil || !l.keeps(c.server, took) {
 		return
 	}
 	e := slowEntry{at: at, took: took, words: slowCopy(cmd, words), client: c.address(), name: c.clientName()}
@@ -56,11 +57,9 @@ func (l *slowLog) add(c *conn, cmd *module.Command, words [][]byte, at time.Time
 	}
 }
 
-// slowCopy returns the words to keep. cmd is nil if no command has that name.
+// slowCopy returns the words to keep.
 func slowCopy(cmd *module.Command, words [][]byte) []string {
-	if len(words) > 1 && hasPassword(cmd, words) {
-		words = [][]byte{words[0], []byte("(redacted)")}
-	}
+	words = withoutSecrets(cmd, words)
 	var kept []string
 	for i, w := range words {
 		if i == slowWords-1 && len(words) > slowWords {
@@ -75,19 +74,27 @@ func slowCopy(cmd *module.Command, words [][]byte) []string {
 	return kept
 }
 
-// hasPassword reports whether a command may have a password among its words. An unknown command may: it may be a
-// mistyped AUTH.
-func hasPassword(cmd *module.Command, words [][]byte) bool {
-	switch {
-	case cmd == nil:
-		return true
-	case len(cmd.Subcommands) > 0:
-		return !slices.ContainsFunc(cmd.Subcommands, func(sub module.Command) bool {
-			_, name, _ := strings.Cut(sub.Name, "|")
-			return isWord(words[1], name)
-		}) || cmd.Name == "ACL"
+// aboutUsers are the commands whose arguments may be passwords, also in the place of something else, as of a user's name.
+var aboutUsers = map[string]bool{"AUTH": true, "HELLO": true, "ACL": true, "CONFIG": true, "CLIENT": true}
+
+// withoutSecrets returns the words of a command without those that may be passwords.
+func withoutSecrets(cmd *module.Command, words [][]byte) [][]byte {
+	known := 1
+	if hasSubcommand(cmd, words) {
+		known = 2
 	}
-	return cmd.Name == "AUTH" || cmd.Name == "HELLO"
+	if len(words) > known && (aboutUsers[cmd.Name] || known == 1 && len(cmd.Subcommands) > 0) {
+		words = append(slices.Clone(words[:known]), []byte("(redacted)"))
+	}
+	return words
+}
+
+// hasSubcommand reports whether the second word is a subcommand of a command.
+func hasSubcommand(cmd *module.Command, words [][]byte) bool {
+	return len(words) > 1 && slices.ContainsFunc(cmd.Subcommands, func(sub module.Command) bool {
+		_, name, _ := strings.Cut(sub.Name, "|")
+		return isWord(words[1], name)
+	})
 }
 
 func (l *slowLog) reset() {

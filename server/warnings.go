@@ -7,17 +7,21 @@ import (
 	"time"
 )
 
-// warnings tells an operator what clients do. Clients decide how often that happens, so each kind of message is
-// logged at most once a second, with the number of messages that were omitted since the last one.
+// warnings tells an operator what clients do. Clients decide how often that happens, so of each kind of message the first is
+// logged at once, and of those that come in the second after a line only the last, when that second is over, with the
+// number of those left out. So each message is logged or counted, also if no other comes after it.
 type warnings struct {
 	logger *slog.Logger
 	mu     sync.Mutex
-	kinds  map[string]*warning // by message and kind; guarded by mu
+	recent map[string]*recent // kinds that have a line of less than a second ago, by message and kind; guarded by mu
+	ended  bool               // nothing is held back any more; guarded by mu
 }
 
-type warning struct {
-	last    time.Time
-	omitted int
+// recent is what came since the last line of a kind.
+type recent struct {
+	last  func(attributes ...any) // logs the last message, nil if none came
+	count int
+	timer *time.Timer // ends the second
 }
 
 const warningEvery = time.Second
@@ -27,23 +31,59 @@ func (w *warnings) warn(message string, attributes ...any) {
 	w.tell(slog.LevelWarn, "", message, attributes...)
 }
 
-// tell is warn at any level. Messages are limited by their text and of, the kind, one of a few.
+// tell is warn at any level. Messages are limited by their text and of, the kind: a command, a user, or both.
 func (w *warnings) tell(level slog.Level, of, message string, attributes ...any) {
+	log := func(more ...any) {
+		w.logger.Log(context.Background(), level, message, append(attributes[:len(attributes):len(attributes)], more...)...)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kind := w.kinds[message+of]
-	if kind == nil {
-		kind = &warning{}
-		w.kinds[message+of] = kind
-	}
-	now := time.Now()
-	if now.Sub(kind.last) < warningEvery {
-		kind.omitted++
+	kind := message + of
+	if r := w.recent[kind]; r != nil {
+		r.last, r.count = log, r.count+1
 		return
 	}
-	if kind.omitted > 0 {
-		attributes = append(attributes, "omitted", kind.omitted)
+	log()
+	if !w.ended {
+		w.recent[kind] = &recent{timer: time.AfterFunc(warningEvery, func() { w.release(kind) })}
 	}
-	w.logger.Log(context.Background(), level, message, attributes...)
-	kind.last, kind.omitted = now, 0
+}
+
+// release ends the second after a line of a kind.
+func (w *warnings) release(kind string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.recent[kind]
+	if r == nil {
+		return
+	}
+	if r.count == 0 {
+		delete(w.recent, kind)
+		return
+	}
+	r.log()
+	r.timer.Reset(warningEvery)
+}
+
+// log logs what came, if anything did.
+func (r *recent) log() {
+	switch {
+	case r.count > 1:
+		r.last("omitted", r.count-1)
+	case r.count == 1:
+		r.last()
+	}
+	r.last, r.count = nil, 0
+}
+
+// end logs what is held back. Later messages are logged at once.
+func (w *warnings) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	for kind, r := range w.recent {
+		r.timer.Stop()
+		r.log()
+		delete(w.recent, kind)
+	}
 }

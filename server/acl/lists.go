@@ -55,9 +55,9 @@ func (l *Lists) change(name string, r *rules, words []string) (*rules, error) {
 		return nil, err
 	}
 	r = r.clone()
-	for _, rule := range words {
+	for i, rule := range words {
 		if err := r.apply(l.table, rule); err != nil {
-			return nil, &RuleError{rule, err}
+			return nil, &RuleError{rule, i + 1, err}
 		}
 	}
 	if n := len(r.line(name)); n >= maxLine {
@@ -151,7 +151,7 @@ const maxLine = 1 << 20
 // Load replaces all users by those of an ACL file. Its lines are "user NAME RULE...", empty, or comments that begin
 // with #. Users that are in the file keep their connections. Users that are not in the file are removed; if the
 // default user is not, it gets its initial rules. If any line is wrong, Load changes nothing, and the error names
-// every wrong line.
+// every wrong line, and in it the number of the first wrong rule.
 func (l *Lists) Load(name string, file io.Reader) error {
 	loaded := make(map[string]*rules)
 	var errs []error
@@ -212,6 +212,9 @@ func (l *Lists) loadLine(loaded map[string]*rules, words []string) error {
 		return fmt.Errorf("duplicate user '%.128s' found", name)
 	}
 	r, err := l.change(name, freshRules(), words[2:])
+	if wrong := (*RuleError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("rule %d: %w", wrong.Number, wrong.Reason) // its text may be a password, and logs have this error
+	}
 	if err != nil {
 		return err
 	}

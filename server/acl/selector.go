@@ -93,13 +93,14 @@ func (t redisText) Error() string { return string(t) }
 
 // The reasons why a rule is wrong, in the words of Redis.
 const (
-	errUnknown  = redisText("Unknown command or category name in ACL")
-	errSyntax   = redisText("Syntax error")
-	errKeys     = redisText("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns")
-	errChannels = redisText("Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels")
-	errNoSuch   = redisText("The password you are trying to remove from the user does not exist")
-	errHash     = redisText("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
-	errFirstArg = redisText("Allowing first-arg of a subcommand is not supported")
+	errUnknown   = redisText("Unknown command or category name in ACL")
+	errSyntax    = redisText("Syntax error")
+	errKeys      = redisText("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns")
+	errChannels  = redisText("Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels")
+	errNoSuch    = redisText("The password you are trying to remove from the user does not exist")
+	errHash      = redisText("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
+	errUnmatched = redisText("Unmatched parenthesis in acl selector")
+	errFirstArg  = redisText("Allowing first-arg of a subcommand is not supported")
 )
 
 // apply changes the selector by a rule. The error is one of the reasons above.
@@ -393,10 +394,14 @@ func (t *table) subcommands(cmd *module.Command) []*module.Command {
 // RuleError says which rule is wrong, and why.
 type RuleError struct {
 	Rule   string
+	Number int // of the rule, from 1
 	Reason error
 }
 
 func (e *RuleError) Error() string {
+	if e.Reason == errUnmatched {
+		return fmt.Sprintf("%v starting at '%.128s'.", e.Reason, e.Rule)
+	}
 	return fmt.Sprintf("Error in ACL SETUSER modifier '%.128s': %v", e.Rule, e.Reason)
 }
 

@@ -279,7 +279,7 @@ func joinSelectors(words []string) ([]string, error) {
 		}
 	}
 	if open >= 0 {
-		return nil, redisText(fmt.Sprintf("Unmatched parenthesis in acl selector starting at '%.128s'.", words[open]))
+		return nil, &RuleError{words[open], len(joined) + 1, errUnmatched}
 	}
 	return joined, nil
 }

@@ -30,7 +30,7 @@ var clients = []mutation{
 		{"kv/scan.go", "if givenUp = ctx.Err(); givenUp != nil {", "if givenUp != nil {"},
 	}},
 	inServer("the slow log keeps what is no command", "^TestSlowlog$",
-		edit{"server/slowlog.go", "\tcase cmd == nil:\n\t\treturn true\n", "\tcase cmd == nil:\n\t\treturn false\n"}),
+		edit{"server/slowlog.go", "if cmd == nil || !l.keeps(c.server, took) {", "if !l.keeps(c.server, took) {"}),
 	inServer("the slow log keeps what is no subcommand", "^TestSlowlog$",
 		edit{"server/slowlog.go", "return isWord(words[1], name)", "return name != \"\""}),
 	inServer("a client that has gone keeps its command running", "^TestSlow_clientGone$",

@@ -18,7 +18,7 @@ var users = []mutation{
 	inServer("connections of users that a file does not have go on", "^TestACL_file$", edit{"server/acl.go", "\tc.killRemoved()\n\treturn reply.OK\n", "\treturn reply.OK\n"}),
 	inServer("a default user that may do little is no stranger's", "^TestACL_default$", edit{"server/conn.go",
 		"\tc.authenticated = c.user.NoPassword()\n", "\tc.authenticated = true\n"}),
-	inServer("a wrong password is not kept for ACL LOG", "^TestACL$", edit{"server/client.go", "\t\tc.noteDenial(\"auth\", \"AUTH\", false, string(name))\n", ""}),
+	inServer("a wrong password is not kept for ACL LOG", "^TestACL$", edit{"server/client.go", "\t\tc.noteDenial(\"auth\", \"AUTH\", false, told)\n", ""}),
 	inServer("the log of refusals has no bound", "^TestACLLog_bounds$", edit{"server/acl.go", "over := len(l.entries) - most; over > 0", "over := 0; over > 0"}),
 	inServer("a crash takes an answered ACL SAVE back", "^TestACL_saveDurably$", edit{"server/acl.go", "\treturn syncDirectory(dir)\n", "\treturn nil\n"}),
 	inServer("the ACL file takes the place of a symbolic link", "^TestACL_saveLink$", edit{"server/acl.go",

@@ -1,12 +1,16 @@
-// Mutate shows that the tests notice: it takes the protections of the store's concurrency and durability out of the
-// source, one at a time, and runs the tests, which must fail each time.
+// Mutate shows that the tests notice: it changes the source at one place at a time and runs the tests, which must fail
+// each time.
 //
 //	go run ./tests/mutate [-run regexp] [-v] [-compile]
 //
-// It is run in the module's root directory, whose files it does not change. It prints a line for each mutation,
-// "caught NAME by TESTS" or "SURVIVED NAME", and exits with status 1 if one survived, could not be made or did not
-// compile. The unchanged source is tested first and must pass. With -compile it only finds out whether the mutations
-// compile, which takes a minute.
+// It is run in the module's root directory, whose files it does not change. First it takes the protections of the store's
+// protocols, storage and transactions out, which are quoted in a list of mutations, and prints a line for each:
+// "caught NAME by TESTS" or "SURVIVED NAME". Then it goes over the functions of the areas, and makes each change that
+// the operators know, see operators.go. It prints those that no test notices, unless they are accepted.
+//
+// The unchanged source is tested first and must pass. The exit status is 1 if a change was not noticed, could not be
+// made or did not compile. With -run it makes only the mutations whose names match, and goes only over the packages
+// that match. With -compile it only finds out whether the mutations compile, which takes a minute.
 package main
 
 import (
@@ -23,7 +27,7 @@ import (
 )
 
 func main() {
-	pattern := flag.String("run", "", "make only the mutations whose names match this regular expression")
+	pattern := flag.String("run", "", "make only the mutations whose names match this regular expression, and go over packages that match")
 	verbose := flag.Bool("v", false, "print the output of the tests")
 	compile := flag.Bool("compile", false, "only compile the mutations")
 	flag.Parse()
@@ -38,20 +42,16 @@ func main() {
 	}
 }
 
-// mutate reports whether every mutation whose name matches was caught.
+// mutate reports whether every change whose name matches was noticed.
 func mutate(ctx context.Context, pattern string, verbose, compile bool) (ok bool, err error) {
 	chosen, err := regexp.Compile(pattern)
 	if err != nil {
 		return false, err
 	}
-	var list []mutation
-	for _, m := range mutations {
-		if chosen.MatchString(m.name) {
-			list = append(list, m)
-		}
-	}
-	if len(list) == 0 {
-		return false, fmt.Errorf("no mutation's name matches %q", pattern)
+	quoted := slices.DeleteFunc(slices.Clone(mutations), func(m mutation) bool { return !chosen.MatchString(m.name) })
+	walked := slices.DeleteFunc(slices.Clone(areas), func(a area) bool { return !chosen.MatchString(a.pkg) })
+	if len(quoted)+len(walked) == 0 {
+		return false, fmt.Errorf("no mutation's name and no package matches %q", pattern)
 	}
 	root, err := os.Getwd()
 	if err != nil {
@@ -63,9 +63,11 @@ func mutate(ctx context.Context, pattern string, verbose, compile bool) (ok bool
 	}
 	r := &runner{root: root, dir: dir, verbose: verbose}
 	if compile {
-		ok, err = true, r.compileAll(ctx, list)
-	} else {
-		ok, err = r.tryAll(ctx, list)
+		ok, err = true, r.compileAll(ctx, quoted)
+	} else if ok, err = r.tryAll(ctx, quoted); err == nil {
+		var noticed bool
+		noticed, err = r.walkAll(ctx, walked)
+		ok = ok && noticed
 	}
 	if rerr := os.RemoveAll(dir); err == nil {
 		err = rerr

@@ -34,11 +34,7 @@ const patience = 20 * time.Minute
 // test runs the tests of a package that match a pattern, with files replaced, and returns the output. The error is an
 // *exec.ExitError if they did not pass. Name is for a file of its own.
 func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace map[string]string) ([]byte, error) {
-	overlay := filepath.Join(r.dir, name+".json")
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	if err == nil {
-		err = os.WriteFile(overlay, data, 0o644)
-	}
+	overlay, err := r.overlay(name, replace)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +52,16 @@ func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace ma
 		err = ctx.Err()
 	}
 	return out.Bytes(), err
+}
+
+// overlay writes what tells the go command which files to read in place of others, and returns its path.
+func (r *runner) overlay(name string, replace map[string]string) (path string, err error) {
+	path = filepath.Join(r.dir, name+".json")
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err == nil {
+		err = os.WriteFile(path, data, 0o644)
+	}
+	return path, err
 }
 
 // compileTogether compiles those mutations of one package that can be compiled together, tests the source as it is,

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -65,11 +64,12 @@ func (r *runner) compile(ctx context.Context, name, pkg string, list []mutation)
 			}
 		}
 	}
-	overlay := filepath.Join(r.dir, name+".json")
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	if err == nil {
-		err = os.WriteFile(overlay, data, 0o644)
-	}
+	return r.build(ctx, name, pkg, replace)
+}
+
+// build compiles the tests of a package, with files replaced.
+func (r *runner) build(ctx context.Context, name, pkg string, replace map[string]string) (*binary, error) {
+	overlay, err := r.overlay(name, replace)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,16 @@ func (r *runner) compile(ctx context.Context, name, pkg string, list []mutation)
 
 // test runs tests with one of the mutations, 0 for none, as runner.test does.
 func (b *binary) test(ctx context.Context, which int, pattern string, timeout time.Duration) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, b.path, "-test.count=1", "-test.timeout="+timeout.String(), "-test.run="+pattern)
+	env := fmt.Sprintf("%s=%d", variable, which)
+	return b.run(ctx, []string{env}, "-test.count=1", "-test.timeout="+timeout.String(), "-test.run="+pattern)
+}
+
+// run runs the program.
+func (b *binary) run(ctx context.Context, env []string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, b.path, args...)
 	cmd.Dir = b.dir
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, which))
+	cmd.Env = append(os.Environ(), env...)
+	cmd.WaitDelay = time.Second // for processes that a test leaves behind
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

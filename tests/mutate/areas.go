@@ -1,0 +1,385 @@
+package main
+
+// areas are the functions that the operators change, and the packages whose tests must notice.
+var areas = []area{
+	{
+		pkg:       ".",
+		tests:     []string{"."},
+		functions: `(*Bitmap).Test (*Bitmap).find SetOptions.stored ttl`,
+	},
+	{
+		pkg:       "./backup",
+		tests:     []string{"./backup", "./cmd/kvshell"},
+		functions: `Restore check extract`,
+	},
+	{
+		pkg:   "./bitmapext",
+		tests: []string{"./bitmapext", "."},
+		functions: `
+			(*String).Bytes (*String).Find (*String).Streak (*String).edit (*String).intoBlocks (*String).lines
+			(*String).moved (*String).next (*String).part (*String).rebuild (*String).setRange (*combination).and
+			(*combination).fold (*combination).next (*editor).done (*editor).putInBlock (*field).at (*field).extended
+			(*verifier).Block (*verifier).Done (*words).and (*words).andNot (*words).flip (*words).lines (*words).or
+			(*words).orTwice (*words).set (*words).setBytes (*words).xor Look Resident SetBit SetRange bitNumber
+			checkLength combine editFields open store with`,
+	},
+	{
+		pkg:   "./bloomext",
+		tests: []string{"./bloomext", "./scalableext"},
+		functions: `
+			(*Filter).AddFitting (*Filter).Added (*Filter).BatchSize (*Filter).ImportForeign (*Filter).MayContain
+			(*Filter).add (*Filter).beginLoad (*Filter).remember (*Filter).residentSeries (*Filter).stage (*ahead).store
+			(*filter).alive (*filter).asked (*filter).beyond (*filter).dumpChunk (*filter).fewItems (*filter).info
+			(*filter).noted (*filter).pair (*filter).residentPair (*flat).checkEnd (*flat).leaveOutSet (*flat).place
+			(*flat).resident (*flatParams).valid (*foreignFile).copyTo (*stager).absent (*stager).addAll (*stager).addFull
+			(*stager).addPair (*stager).addPairs (*stager).addRecent (*stager).appendLog (*stager).beginFilling
+			(*stager).endLog (*stager).fillFrom (*stager).full (*stager).growFlat (*stager).growFor (*stager).growLogged
+			(*stager).log (*stager).newAhead (*stager).replaceNewest (*stager).roomIn (*stager).setPair (*stager).turn
+			(*stager).unlogged (*sure).has (*verifier).Done (*verifier).checkLog Config.growthLog Config.planCompatible
+			askPairs bytesOf configOf decodeDump decodeForeignParams fill filledAhead flatParams.String logStaged logarithm
+			makeAhead newFlat openFilter openFlat openForeign putBytes putItems putLog putUnion readForeignFile readPart
+			rebuild scanDump scheme.number shorten stageFitting stageMany stagePairs stageRecent sumPair uniteLayer
+			uniteLogs wake widen windowFacts`,
+	},
+	{
+		pkg:   "./cmd/kvshell",
+		tests: []string{"./cmd/kvshell"},
+		functions: `
+			(*interactive).carryOut (*logFlags).handler (*planFlags).check (*script).do (*script).hint (*script).result
+			(*shell).bench (*shell).benchParent (*shell).checkStore (*shell).dedup (*shell).hintText (*shell).importRDB
+			(*shell).load (*shell).loadToStore (*shell).openError (*shell).openFor (*shell).openToServe (*shell).reporting
+			(*shell).runCommand (*shell).salvage (*shell).serveCommand (*shell).tell removeCopy unknownOption`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/bench",
+		tests:     []string{"./cmd/kvshell/internal/bench"},
+		functions: `(*Run).measure`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/client",
+		tests:     []string{"./cmd/kvshell/internal/client", "./cmd/kvshell"},
+		functions: `(*Flags).check (*connection).ask`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/cliflags",
+		tests:     []string{"./cmd/kvshell/internal/cliflags"},
+		functions: `countValue.Set parseCount`,
+	},
+	{
+		pkg:   "./cmd/kvshell/internal/dedup",
+		tests: []string{"./cmd/kvshell", "./cmd/kvshell/internal/dedup"},
+		functions: `
+			(*Pass).finish (*Pass).forget (*Pass).openOut (*Pass).resume (*Pass).run (*Pass).stageRecord (*Pass).stored
+			(*Pass).toOut (*outFile).compare (*outFile).cutOff (*outFile).goOn (*outFile).write openOutFile`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/filters",
+		tests:     []string{"./cmd/kvshell"},
+		functions: `(*Flags).bloomConfig`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/input",
+		tests:     []string{"./cmd/kvshell/internal/input", "./cmd/kvshell"},
+		functions: `(*Input).Look (*Input).open`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/load",
+		tests:     []string{"./cmd/kvshell"},
+		functions: `(*ServerLoading).make (*insertion).knownBefore`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/prompt",
+		tests:     []string{"./cmd/kvshell/internal/prompt", "./cmd/kvshell"},
+		functions: `(*Editor).Close (*pastes).pass (*pastes).put`,
+	},
+	{
+		pkg:   "./cmd/kvshell/internal/rdb",
+		tests: []string{"./cmd/kvshell/internal/rdb"},
+		functions: `
+			(*Reader).Next (*Reader).aux (*Reader).checksum (*Reader).end (*Reader).next (*Reader).string
+			(*fieldReader).cuckoo (*lzf).Read (*lzf).repeat Key.IsFilter OpenDump`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/report",
+		tests:     []string{"./cmd/kvshell"},
+		functions: `(*keyStats).kindRows`,
+	},
+	{
+		pkg:   "./cmd/kvshell/internal/serve",
+		tests: []string{"./cmd/kvshell", "./cmd/kvshell/internal/serve"},
+		functions: `
+			(*Service).Close (*Service).Serve (*Service).leaveAddress (*Service).prepare (*Service).readSecret
+			(*Service).readSecrets (*Service).serveMetrics (*clientAuth).tls (*lastResort).begin (*tlsFiles).outOfTime
+			(*tlsFiles).read New certificates listenUnix othersMay`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/suggest",
+		tests:     []string{"./cmd/kvshell/internal/suggest"},
+		functions: `Closest`,
+	},
+	{
+		pkg:   "./cmd/kvshell/internal/transfer",
+		tests: []string{"./cmd/kvshell/internal/transfer"},
+		functions: `
+			(*Report).Text (*fileRun).copyKey (*run).copyPart (*run).equal (*run).existing (*run).finish (*run).inPieces
+			(*run).life (*run).load (*run).putLong (*run).putStrings (*run).removeCopy (*run).tryFilter (*run).unchanged
+			about`,
+	},
+	{
+		pkg:       "./cmd/kvshell/internal/tty",
+		tests:     []string{"./cmd/kvshell/internal/tty", "./cmd/kvshell"},
+		functions: `(*Pager).moreLines breakAt`,
+	},
+	{
+		pkg:       "./compaction",
+		tests:     []string{"./compaction"},
+		functions: `(*service).Start (*service).Stop (*service).compact (*service).fold`,
+	},
+	{
+		pkg:       "./coreext",
+		tests:     []string{"./server", "./coreext"},
+		functions: `backupDir backupPath get someStats`,
+	},
+	{
+		pkg:   "./countingext",
+		tests: []string{"./countingext", "./kv"},
+		functions: `
+			(*Filter).MayContain (*stager).matching (*stager).watchKept (*stager).withRoom insert layerParams.append
+			openFilter reserve unionOrdered unite`,
+	},
+	{
+		pkg:   "./cuckooext",
+		tests: []string{"./cuckooext", "./kv"},
+		functions: `
+			(*Filter).MayContain (*Filter).addIfAbsent (*Filter).beginLoad (*Filter).loadSlots (*compacter).move
+			(*filter).compatibleVersions (*filter).dumpChunk (*filter).findIn (*filter).occupied (*filter).setGeometries
+			(*geometry).load (*geometry).most (*geometry).partner (*geometry).place (*layer).follows (*layer).nestedIn
+			(*stager).addAgain (*stager).addCompatible (*stager).addTo (*stager).compactFrom (*stager).compactionFits
+			(*stager).enough (*stager).growCompatible (*stager).kick (*stager).relocate (*stager).removeCompatible compact
+			dumpHeader.spec extent.next layerParams.append load putNative putSlots scanDump smallest`,
+	},
+	{
+		pkg:   "./guard",
+		tests: []string{"./guard"},
+		functions: `
+			(*Guard).Close (*Guard).Get (*Guard).GetMany (*Guard).PutVia (*Guard).Warm (*Guard).add (*Guard).addEverywhere
+			(*Guard).ask (*Guard).await (*Guard).awaitTurn (*Guard).batches (*Guard).beginRebuild (*Guard).beginVia
+			(*Guard).beginWarm (*Guard).callSource (*Guard).change (*Guard).commit (*Guard).deleteEverywhere
+			(*Guard).dropFull (*Guard).dropNext (*Guard).enter (*Guard).finish (*Guard).forgetRecords (*Guard).generations
+			(*Guard).getMany (*Guard).isLoading (*Guard).join (*Guard).joinMany (*Guard).leave (*Guard).load
+			(*Guard).lookAgain (*Guard).prepare (*Guard).read (*Guard).readMeta (*Guard).readNext (*Guard).rebuild
+			(*Guard).refresh (*Guard).refuse (*Guard).remember (*Guard).run (*Guard).settle (*Guard).settleAll
+			(*Guard).stateOf (*Guard).take (*Guard).turn (*Guard).wait (*Guard).warm (*Guard).write (*Options).validate
+			(*breakerChanges).note (*entry).at (*entry).lifetime (*load).mayMissPut (*load).tooOld (*passRate).begin
+			(*passRate).endWindow (*passRate).pass (*passRate).refuse (*sketch).add (*sketch).count Middleware New
+			NewCollector Once OnceTx beginOnce encoded runOnce unfiltered`,
+	},
+	{
+		pkg:   "./kv",
+		tests: []string{"./kv", "./txn", "./bloomext", "."},
+		functions: `
+			(*Builder).Put (*Builder).flush (*DB).Acknowledge (*DB).Close (*DB).CompactKey (*DB).CompactQueued (*DB).Fold
+			(*DB).ItemHash (*DB).Metrics (*DB).ReadWith (*DB).Reclaim (*DB).Size (*DB).StringInMemory (*DB).Sweep
+			(*DB).View (*DB).awaitSequence (*DB).begin (*DB).checkSpec (*DB).closeObject (*DB).commitRepair (*DB).compact
+			(*DB).countEntries (*DB).countNotes (*DB).dropUnwritten (*DB).enter (*DB).findDropped (*DB).foldBlock
+			(*DB).foldedBlock (*DB).hasFailed (*DB).install (*DB).newObjectID (*DB).newSnapshot (*DB).newWriter
+			(*DB).ownSecret (*DB).readAndInstall (*DB).readBlock (*DB).readSecret (*DB).reclaimSmall (*DB).releaseEnded
+			(*DB).sweep (*DB).track (*Object).expiredBy (*Object).string (*Object).unexpired (*Transaction).Commit
+			(*Transaction).Write (*Transaction).read (*Transaction).release (*Watch).Add (*Watch).Changed
+			(*Writer).AddWords (*Writer).Copy (*Writer).Delete (*Writer).DeleteAll (*Writer).Expire (*Writer).HasBits
+			(*Writer).HasItems (*Writer).Hidden (*Writer).Now (*Writer).Relayer (*Writer).Rename (*Writer).RenameIfFree
+			(*Writer).Room (*Writer).SetItems (*Writer).SetNewBits (*Writer).SetSlots (*Writer).Shrink
+			(*Writer).addBitBlock (*Writer).addKey (*Writer).addLayer (*Writer).addObjects (*Writer).apply
+			(*Writer).beginStrings (*Writer).build (*Writer).changedObjects (*Writer).commit (*Writer).copyBlocks
+			(*Writer).copySlots (*Writer).dropLayer (*Writer).endStrings (*Writer).find (*Writer).findBits (*Writer).fits
+			(*Writer).forgetGone (*Writer).forgetUnchanged (*Writer).lockFor (*Writer).logCounters (*Writer).logKey
+			(*Writer).logSlots (*Writer).lookAt (*Writer).lookFor (*Writer).needsSequence (*Writer).put (*Writer).release
+			(*Writer).removeExpired (*Writer).renew (*Writer).rollBack (*Writer).runWithSavepoint (*Writer).setKeyCounts
+			(*Writer).slotBlock (*Writer).stageBits (*Writer).stageDrops (*Writer).stageExpiry (*Writer).stageLayerDrops
+			(*Writer).stageSlots (*Writer).stageWake (*Writer).startVersions (*Writer).stored (*Writer).takeBackBits
+			(*Writer).takeBackSlots (*Writer).tellWatches (*Writer).writeBlocks (*applier).addLayer (*applier).applyToCache
+			(*applier).header (*applier).take (*headers).find (*slotBlock).shorten (*snapshot).borrow (*snapshot).borrowing
+			(*snapshot).keep (*snapshot).load (*snapshot).take Open Reader.eachHeader damagedBeside damagedBy
+			enterTransaction steady.load`,
+	},
+	{
+		pkg:   "./kv/block",
+		tests: []string{"./kv/block", "./kv", "./bloomext"},
+		functions: `
+			(*BitSet).AddItems (*BitSet).AddTo (*BitSet).Expand (*BitSet).Patch (*BitSet).Set (*BitSet).spread
+			(*sequence).accepts (*sequence).add (*sequence).appendRun (*value).fits (*value).parseItems (*value).parseRun
+			Decode Fits LastOfEach firstHash preferItems putPositions`,
+	},
+	{
+		pkg:       "./kv/check",
+		tests:     []string{"./kv/check", "./salvage", "./tests"},
+		functions: `(*Checker).Repair (*Checker).header (*Checker).wakeNotes (*object).wake`,
+	},
+	{
+		pkg:       "./kv/expiry",
+		tests:     []string{"./kv"},
+		functions: `(*Count).found (*Hint).Due (*Hint).First (*Hint).Leave (*Hint).Raise (*Hint).Take`,
+	},
+	{
+		pkg:       "./kv/format",
+		tests:     []string{"./kv/format", "./kv/storage", "./kv"},
+		functions: `DecodeHeaderShared DecodeSidecar DecodeStoreMeta KeepsString`,
+	},
+	{
+		pkg:   "./kv/freeze",
+		tests: []string{"./kv/freeze", "./kv/storage"},
+		functions: `
+			(*FS).Create (*FS).Freeze (*FS).Link (*FS).MkdirAll (*FS).Open (*FS).OpenDir (*FS).Rename (*FS).ReuseForWrite
+			(*FS).Stat (*FS).change (*FS).changeIfNotFrozen (*FS).completed (*FS).openForWriting (*FS).other (*FS).retry
+			(*FS).syncDir (*Space).Close (*Space).Start (*Space).check (*Space).diskFull (*Space).ensureBallast
+			(*Space).makeBallast (*Space).refuseIfLow (*Space).watch (*ballast).adopt (*ballast).create (*ballast).fill
+			(*ballast).release (*otherFile).Write (*vitalFile).Close (*vitalFile).Stat (*vitalFile).Sync
+			(*vitalFile).SyncTo (*vitalFile).Write (*vitalFile).allocate EachRecord decodeSeal mark shortWrite`,
+	},
+	{
+		pkg:       "./kv/gate",
+		tests:     []string{"./kv"},
+		functions: `(*Gate).WhileAlone`,
+	},
+	{
+		pkg:       "./kv/glob",
+		tests:     []string{"./kv/glob", "./coreext"},
+		functions: `(*Pattern).Match New bracketed`,
+	},
+	{
+		pkg:   "./kv/hash",
+		tests: []string{"./kv/hash"},
+		functions: `
+			(*highway).rest (*table).fold (*table).sumPairs Decode Function.Sum NewSecret SumHighway SumMurmur3Twice expand
+			murmur3.end murmur64A`,
+	},
+	{
+		pkg:   "./kv/hot",
+		tests: []string{"./kv/hot"},
+		functions: `
+			(*Cache).BeginAll (*Cache).End (*Cache).EndAll (*Cache).Fill (*Cache).Try (*shard).begin (*shard).get
+			(*store).evict (*store).find (*store).put New entry.setValue`,
+	},
+	{
+		pkg:       "./kv/probe",
+		tests:     []string{"./kv/probe", "./bloomext"},
+		functions: `(*Draft).copy (*Layout).Prepare (*Layout).SameBlock NewDraft request.layout`,
+	},
+	{
+		pkg:       "./kv/queue",
+		tests:     []string{"./kv/queue"},
+		functions: `(*Queue).Add (*Queue).Take (*Queue).TakeAll`,
+	},
+	{
+		pkg:       "./kv/radix",
+		tests:     []string{"./kv/radix"},
+		functions: `Sort`,
+	},
+	{
+		pkg:       "./kv/residency",
+		tests:     []string{"./kv"},
+		functions: `(*Residency).Remove`,
+	},
+	{
+		pkg:   "./kv/storage",
+		tests: []string{"./kv/storage", "./kv", "./backup", "./salvage"},
+		functions: `
+			(*Store).Append (*Store).AwaitRoom (*Store).Compact (*Store).End (*Store).Metrics (*Store).backup
+			(*Store).backupError (*Store).checkSidecar (*Store).keysOf (*Store).mustSpare (*Store).open
+			(*Store).openReadOnly (*Store).readSidecar (*Store).refuseInside (*Store).removeArchives (*Store).storeSidecar
+			(*Store).watchGround (*backup).create (*backup).link (*backup).room (*backupFile).Write (*backups).run
+			(*flushScratch).buildRuns (*ground).take (*group).reset (*lockedFile).renew (*lockedFile).take
+			(*pending).changes (*scheduler).Done (*scheduler).TrySchedule (*scheduler).grant (*scheduler).offer
+			(*scheduler).room (*scheduler).start DeleteAll ReadError RefuseSize Unfinished lockDirectory openStore
+			writeFileSync`,
+	},
+	{
+		pkg:   "./kv/storage/remains",
+		tests: []string{"./kv/storage/remains", "./salvage"},
+		functions: `
+			(*checker).table (*examination).changedLater (*examination).guessedManifest (*examination).log
+			(*examination).logs (*examination).manifest (*examination).noLog (*examination).refuseNewer
+			(*examination).sidecar (*rebuild).block (*rebuild).deletions (*rebuild).listed (*rebuild).lose
+			(*rebuild).noDeletions (*rebuild).scanned (*version).apply plain`,
+	},
+	{
+		pkg:       "./kv/text",
+		tests:     []string{"./kv/text", "./coreext"},
+		functions: `Plain`,
+	},
+	{
+		pkg:       "./kv/watch",
+		tests:     []string{"./kv", "./txn", "./kv/watch"},
+		functions: `(*Table).Remove (*Table).Set`,
+	},
+	{
+		pkg:   "./module",
+		tests: []string{"./module", "./coreext", "./server", "./txn"},
+		functions: `
+			(*Call).Borrow (*Call).Now (*Call).charging (*Host).Start (*Host).Stop (*Session).DoNamed (*Session).InSeries
+			(*Session).runIn (*Table).CheckSettings (*Table).checkSettings (*Table).setting (*setting).current FloatSetting
+			IntegerSetting validateSetting`,
+	},
+	{
+		pkg:       "./module/reply",
+		tests:     []string{"./module/reply"},
+		functions: `appendPrintable appendText`,
+	},
+	{
+		pkg:   "./portable",
+		tests: []string{"./portable"},
+		functions: `
+			(*blocks).load (*decoder).next (*decoder).prefix (*importer).put (*importer).putString (*importer).stage
+			(*reading).blocks (*reading).end (*reading).header (*reading).oneBlock ExportFrom check checksum decodeContents
+			readFilter`,
+	},
+	{
+		pkg:       "./salvage",
+		tests:     []string{"./salvage"},
+		functions: `(*copying).to (*left).changed (*left).tell (*recovery).key Check Recover isLoss look recoverTo`,
+	},
+	{
+		pkg:   "./scalableext",
+		tests: []string{"./scalableext", "./bloomext", "./cuckooext", "."},
+		functions: `
+			(*Asked).parseOptions (*Asked).settle (*Cells).layout (*Handle).AddSeries (*Loading).endNative
+			(*Loading).payload (*Loading).place (*Loading).progress (*Merging).union ChainRate EachBatch ExpiresAt
+			Log.LogRoom Log.Overdue Open Params.FilledLayer Params.Slice Params.SmallLayer Params.UnequalHash Shown
+			Window.Ends Window.Takes addSeries decodeDumpHeader decodeParams sortByBlock`,
+	},
+	{
+		pkg:   "./server",
+		tests: []string{"./server"},
+		functions: `
+			(*MetricsOptions).guard (*MetricsOptions).refusal (*Server).MetricsConnContext (*Server).Shutdown
+			(*Server).await (*Server).delayMetrics (*Server).fitClients (*Server).isFull (*Server).leaveStrangers
+			(*Server).loadUsers (*Server).makeRoom (*Server).run (*Server).serve (*Server).start (*Server).untilRoom
+			(*Server).writeACLFile (*aclLog).add (*admission).await (*admission).next (*admission).passOn
+			(*boundedConn).change (*boundedConn).leave (*boundedListener).awaitPlace (*boundedListener).takePlace
+			(*conn).acquireLarge (*conn).batch (*conn).beDefault (*conn).delayAnswer (*conn).end (*conn).execute
+			(*conn).executeSeries (*conn).gather (*conn).holds (*conn).kill (*conn).leaveTransaction (*conn).login
+			(*conn).mayJoin (*conn).newSession (*conn).noteSlow (*conn).readAhead (*conn).readDeadline (*conn).refuse
+			(*conn).releaseLarge (*conn).reset (*conn).run (*conn).runBuffered (*conn).runCharged (*conn).semaphore
+			(*conn).shakeHands (*filters).collect (*guesses).given (*handshaking).Read (*hub).clientsFit (*pass).step
+			(*slowLog).add (*source).Read (*use).add (*warnings).tell New aclDelUser aclLoad clientKill clientList
+			closeTold commands delayAfter hasPassword isName label networkOfIP newConn pace.await selectDB settings
+			shutdown slowCopy`,
+	},
+	{
+		pkg:   "./server/acl",
+		tests: []string{"./server/acl"},
+		functions: `
+			(*Lists).Load (*Lists).Login (*Lists).Remove (*Lists).change (*User).Check (*rules).accepts (*rules).apply
+			(*selector).allowsKey (*selector).applyCommands (*selector).set`,
+	},
+	{
+		pkg:       "./server/resp",
+		tests:     []string{"./server/resp", "./server"},
+		functions: `(*Decoder).Next (*Decoder).Shrink (*Decoder).room`,
+	},
+	{
+		pkg:       "./txn",
+		tests:     []string{"./txn", "./kv"},
+		functions: `(*session).intercept (*session).runIn (*session).transact Leave discard endTransaction exec unwatch`,
+	},
+}

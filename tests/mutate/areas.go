@@ -362,7 +362,7 @@ var areas = []area{
 			(*conn).releaseLarge (*conn).reset (*conn).run (*conn).runBuffered (*conn).runCharged (*conn).semaphore
 			(*conn).shakeHands (*filters).collect (*guesses).given (*handshaking).Read (*hub).clientsFit (*pass).step
 			(*slowLog).add (*source).Read (*use).add (*warnings).tell New aclDelUser aclLoad clientKill clientList
-			closeTold commands delayAfter hasPassword isName label networkOfIP newConn pace.await selectDB settings
+			closeTold commands delayAfter isName label networkOfIP newConn pace.await selectDB settings
 			shutdown slowCopy`,
 	},
 	{

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sievekv/sievekv/backup"
 	"github.com/sievekv/sievekv/kv/text"
@@ -83,8 +85,16 @@ func backupPath(c *module.Call, name string) (string, error) {
 	if top == "" {
 		return "", errors.New("this server makes no backups: start it with --set backup-dir=DIR")
 	}
-	if strings.ContainsAny(name, `/\:`) || strings.HasPrefix(name, ".") || len(name) > 128 {
-		return "", fmt.Errorf("directory is '%.128s', want a name of 1 to 128 bytes that does not begin with a dot and has no '/', '\\' or ':'", name)
+	if !isBackupName(name) {
+		return "", fmt.Errorf("directory is %.128q, want a name of 1 to 128 bytes of printable UTF-8 that does not begin with a dot and has no '/', '\\' or ':'", name)
 	}
 	return filepath.Join(top, name), nil
+}
+
+// isBackupName reports whether a client may give a backup that name. It must not lead elsewhere, nor mislead those who see
+// it in a list, or programs that read lists.
+func isBackupName(name string) bool {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	return len(name) <= 128 && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, `/\:`) &&
+		utf8.ValidString(name) && !strings.ContainsFunc(name, unprintable)
 }

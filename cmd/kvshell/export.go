@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/portable"
@@ -84,28 +84,11 @@ func (sh *shell) export(ctx context.Context, key, file string, replace bool) (er
 			return exit.WithCode(exit.Local, err)
 		}
 		return errors.Join(write(to), to.Close())
-	} else if err == nil && !replace {
+	}
+	if _, err := os.Lstat(file); err == nil && !replace { // a link to nothing is something, too
 		return exit.Refusef("export: %s exists: --replace replaces it", file)
 	}
-	return whole(file, write)
-}
-
-// whole makes a file, which appears, or replaces another, when write has written it and the disk has it. Others cannot
-// read it: it may have a secret.
-func whole(file string, write func(*os.File) error) (err error) {
-	to, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".partial-")
-	if err != nil {
-		return exit.WithCode(exit.Local, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(to.Name()) // the first error is returned
-		}
-	}()
-	if err := errors.Join(write(to), to.Sync(), to.Close()); err != nil {
-		return err
-	}
-	return exit.WithCode(exit.Local, os.Rename(to.Name(), file))
+	return system.WriteWhole(file, write)
 }
 
 // importFlags are the flags of import.

@@ -243,7 +243,7 @@ func (o *outFile) keep(from int64) error {
 	if err != nil {
 		return err
 	}
-	to, err := os.OpenFile(o.cutPath(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, info.Mode().Perm())
+	to, err := system.AppendTo(o.cutPath(), info.Mode().Perm())
 	if err != nil {
 		return err
 	}

@@ -106,18 +106,13 @@ func (h *history) trim(lines []string) (kept []string, err error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return kept, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(h.path), "history-*") // of mode 0600
-	if err != nil {
-		return kept, err
-	}
-	w := bufio.NewWriter(f)
-	for _, line := range kept {
-		fmt.Fprintln(w, line) // Flush returns its error
-	}
-	if err := errors.Join(w.Flush(), f.Close()); err != nil {
-		return kept, errors.Join(err, os.Remove(f.Name()))
-	}
-	return kept, os.Rename(f.Name(), h.path)
+	return kept, system.WriteWhole(h.path, func(f *os.File) error {
+		w := bufio.NewWriter(f)
+		for _, line := range kept {
+			fmt.Fprintln(w, line) // Flush returns its error
+		}
+		return w.Flush()
+	})
 }
 
 // add appends a line. The file is opened each time: another process may have replaced it.

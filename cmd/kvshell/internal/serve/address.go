@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 )
 
 // AddressFile is the file in a store's directory that says where the store is served. Its first line is the number of
@@ -34,11 +35,14 @@ func (s *Service) leaveAddress(dir string) error {
 		}
 		text += network + " " + addr + "\n"
 	}
-	path := filepath.Join(dir, AddressFile)
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+	err := system.WriteWhole(filepath.Join(dir, AddressFile), func(f *os.File) error {
+		_, err := f.WriteString(text)
+		return err
+	})
+	if err != nil {
 		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
 	}
-	return exit.WithCode(exit.Local, os.Rename(path+".new", path))
+	return nil
 }
 
 // removeAddress removes the address file, unless it is another process's: the directory may have been replaced. If that

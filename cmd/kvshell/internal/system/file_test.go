@@ -1,0 +1,68 @@
+package system
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var errWrite = errors.New("write")
+
+// A file is replaced as a whole or not at all, and nothing else is left.
+func TestWriteWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{{nil, "new"}, {errWrite, "new"}} {
+		err := WriteWhole(path, func(f *os.File) error {
+			_, err := f.WriteString("new")
+			return errors.Join(err, tt.err)
+		})
+		if !errors.Is(err, tt.err) {
+			t.Errorf("%v, want %v", err, tt.err)
+		}
+		text, err := os.ReadFile(path)
+		names, _ := os.ReadDir(dir)
+		if string(text) != tt.want || err != nil || len(names) != 1 {
+			t.Errorf("the file has %q, %v, beside %v", text, err, names)
+		}
+	}
+}
+
+// A link that somebody else made is not followed.
+func TestAppendTo(t *testing.T) {
+	dir := t.TempDir()
+	path, target := filepath.Join(dir, "file"), filepath.Join(dir, "target")
+	for range 2 {
+		f, err := AppendTo(path, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString("x"); errors.Join(err, f.Close()) != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(path); string(text) != "xx" {
+		t.Errorf("it has %q, %v", text, err)
+	}
+	for _, there := range []bool{false, true} {
+		if err := errors.Join(os.Remove(path), os.Symlink(target, path)); err != nil {
+			t.Skip(err) // Windows may not allow it
+		}
+		if there {
+			if err := os.WriteFile(target, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f, err := AppendTo(path, 0o600); err == nil {
+			t.Errorf("a link to a file that is there (%t) is followed", there)
+			_ = f.Close()
+		}
+		if _, err := os.Stat(target); (err == nil) != there {
+			t.Errorf("the target was made: %v", err)
+		}
+	}
+}

@@ -11,7 +11,8 @@
 // # Files from anywhere
 //
 // A file may have any bytes. Nothing in memory is larger than what was read of the file, but for what LZF has
-// compressed: that may be 88 times as long. Arrays are never in memory as a whole.
+// compressed: that may be 88 times as long. Only values are in memory as a whole, up to MaxString bytes of one, and not
+// those that are only checked. Arrays never are.
 //
 // # Where the format is described
 //
@@ -62,6 +63,9 @@ const (
 // maxTemplates is how many templates of hashes are kept in memory.
 const maxTemplates = 1 << 20
 
+// MaxName is how many bytes of a key's name are kept. No store takes longer ones.
+const MaxName = 64 << 10
+
 // MaxString is the length of the longest string that String and Next return. A Redis has no longer ones.
 const MaxString = 512 << 20
 
@@ -108,7 +112,8 @@ type Reader struct {
 // Key is a key, and what is known of its value before that is read.
 type Key struct {
 	Database uint64
-	Name     []byte
+	Name     []byte // the first MaxName bytes of it
+	Length   uint64 // of the name
 	Expires  bool
 	ExpireAt int64 // if Expires, the time in milliseconds since 1970
 
@@ -218,7 +223,7 @@ func (r *Reader) next() (Key, error) {
 			key.ExpireAt, err = r.expiry(op)
 		default:
 			if op < opTemplate {
-				if key.Name, err = r.string(); err != nil {
+				if key.Name, key.Length, err = r.beginning(MaxName); err != nil {
 					return Key{}, err
 				}
 				key.kind, key.Database = op, r.database
@@ -328,11 +333,12 @@ func (r *Reader) template() error {
 
 // aux reads a name and a value that a server has written about the file.
 func (r *Reader) aux() error {
-	name, err := r.string()
+	const enough = 1 << 10 // for the only one that matters
+	name, _, err := r.beginning(enough)
 	if err != nil {
 		return err
 	}
-	value, err := r.string()
+	value, _, err := r.beginning(enough)
 	if err == nil && string(name) == "aof-base" && string(value) != "0" {
 		return fmt.Errorf("%w: the file is the base of an append-only file: what was written later is in the other files of its "+
 			"directory; import what the server makes by SAVE or BGSAVE, or pull from the server", ErrUnsupported)
@@ -400,6 +406,16 @@ func (r *Reader) String() ([]byte, error) {
 	r.unread = false
 	value, err := r.string()
 	return value, r.explain(err)
+}
+
+// CheckString reads the value of a key of the type string, keeps nothing of it, and returns its length.
+func (r *Reader) CheckString() (length uint64, err error) {
+	r.unread = false
+	_, length, err = r.beginning(0)
+	if err == nil && length > MaxString {
+		err = damaged("a string of %d bytes", length)
+	}
+	return length, r.explain(err)
 }
 
 // The functions below read bytes, and return ErrDamaged where the file ends.

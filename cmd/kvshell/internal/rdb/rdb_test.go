@@ -667,3 +667,54 @@ func TestReader_redis(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// What LZF has compressed is much longer than the file. A whole value takes its length and a third more, and what is not
+// kept takes nothing.
+func TestReader_compressedMemory(t *testing.T) {
+	const long = 16 << 20
+	file := func() *rdbtest.File { return rdbtest.New(9) }
+	for name, c := range map[string]struct {
+		file *rdbtest.File
+		read func(r *rdb.Reader) error
+		most uint64
+	}{
+		"a value": {file().Key(0, "k").Zeros(long), func(r *rdb.Reader) error {
+			value, err := r.String()
+			if len(value) != long {
+				t.Errorf("%d bytes", len(value))
+			}
+			return err
+		}, long + long/3 + 1<<20},
+		"a value that is checked": {file().Key(0, "k").Zeros(long), func(r *rdb.Reader) error {
+			n, err := r.CheckString()
+			if n != long {
+				t.Errorf("%d bytes are checked", n)
+			}
+			return err
+		}, 1 << 20},
+		"a name":    {file().Raw(0).Zeros(long).Text("v"), func(*rdb.Reader) error { return nil }, 1 << 20},
+		"about it":  {file().Raw(250).Zeros(long).Zeros(long).Set("k", "v"), func(*rdb.Reader) error { return nil }, 1 << 20},
+		"a command": {file().Raw(245).Zeros(long).Set("k", "v"), func(*rdb.Reader) error { return nil }, 1 << 20},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := rdb.NewReader(bytes.NewReader(c.file.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := r.Next()
+		if err = errors.Join(err, c.read(r)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > c.most {
+			t.Errorf("%s: %d bytes allocated, at most %d", name, n, c.most)
+		}
+		if len(key.Name) > rdb.MaxName || uint64(len(key.Name)) != min(key.Length, rdb.MaxName) {
+			t.Errorf("%s: %d bytes of a name of %d", name, len(key.Name), key.Length)
+		}
+		if _, err := r.Next(); err != io.EOF {
+			t.Errorf("%s: %v at the end", name, err)
+		}
+	}
+}

@@ -70,19 +70,41 @@ func (r *Reader) openLZF() (text, error) {
 
 // string reads a whole string.
 func (r *Reader) string() ([]byte, error) {
+	b, length, err := r.beginning(MaxString)
+	if err == nil && length > MaxString {
+		err = damaged("a string of %d bytes", length)
+	}
+	return b, err
+}
+
+// beginning reads a string, and returns its first bytes, at most most, and its length.
+func (r *Reader) beginning(most uint64) (b []byte, length uint64, err error) {
 	t, err := r.open()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if t.length > MaxString {
-		return nil, damaged("a string of %d bytes", t.length)
+	if b, err = t.first(min(most, t.length)); err == nil {
+		_, err = io.Copy(io.Discard, t) // tells if the rest is damaged
 	}
-	var b bytes.Buffer // grows as bytes come: the length may be wrong
-	if t.length <= 1<<16 {
-		b.Grow(int(t.length))
+	return b, t.length, err
+}
+
+// first reads the first n bytes of the string. It makes room as bytes come, as the length may be wrong: at last for n, and
+// for the quarter of n that they are copied from.
+func (t text) first(n uint64) ([]byte, error) {
+	const little = 1 << 16
+	b := make([]byte, 0, min(n, little))
+	for uint64(len(b)) < n {
+		if len(b) == cap(b) {
+			b = append(make([]byte, 0, min(n, 4*uint64(len(b)))), b...)
+		}
+		read, err := t.Read(b[len(b):cap(b)])
+		b = b[:len(b)+read]
+		if err != nil {
+			return nil, cut(err)
+		}
 	}
-	_, err = b.ReadFrom(t)
-	return b.Bytes(), err
+	return b, nil
 }
 
 // skipString passes over a string. It does not look at what is compressed.

@@ -17,14 +17,21 @@ const chunkSize = 4 << 20
 
 // Check reads all of an RDB file, and returns an error if it is damaged, or of a version that is not known.
 func Check(ctx context.Context, file io.ReaderAt) error {
-	f := &fileRun{run: newRun(nil, Options{}), file: file}
-	return f.each(ctx, func(*rdb.Reader, rdb.Key) error { return nil })
+	return each(ctx, file, func(r *rdb.Reader, key rdb.Key) (err error) {
+		switch {
+		case key.Type == "string":
+			_, err = r.CheckString()
+		case key.IsFilter():
+			_, err = r.Filter()
+		}
+		return err
+	})
 }
 
 // Import copies from an RDB file, which Check has found to be whole.
 func Import(ctx context.Context, file io.ReaderAt, to Doer, o Options) (Report, error) {
 	f := &fileRun{run: newRun(to, o), file: file}
-	err := f.each(ctx, func(r *rdb.Reader, key rdb.Key) error { return f.copyKey(ctx, r, key) })
+	err := each(ctx, file, func(r *rdb.Reader, key rdb.Key) error { return f.copyKey(ctx, r, key) })
 	if err == nil {
 		err = f.flush(ctx)
 	}
@@ -34,32 +41,20 @@ func Import(ctx context.Context, file io.ReaderAt, to Doer, o Options) (Report, 
 // fileRun is a run over a file.
 type fileRun struct {
 	*run
-	file   io.ReaderAt
-	value  []byte      // of the key, if it is a string
-	filter *rdb.Filter // of the key, if it is a filter
-	texts  []item      // strings that are not copied yet
-	bytes  int         // of texts
+	file  io.ReaderAt
+	texts []item // strings that are not copied yet
+	bytes int    // of texts
 }
 
-// each reads all of the file, and calls visit for each key, after its value was read.
-func (f *fileRun) each(ctx context.Context, visit func(*rdb.Reader, rdb.Key) error) error {
-	r, err := rdb.NewReader(io.NewSectionReader(f.file, 0, math.MaxInt64))
+// each reads all of the file, and calls visit for each key, which may read its value.
+func each(ctx context.Context, file io.ReaderAt, visit func(*rdb.Reader, rdb.Key) error) error {
+	r, err := rdb.NewReader(io.NewSectionReader(file, 0, math.MaxInt64))
 	for err == nil {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var key rdb.Key
-		if key, err = r.Next(); err != nil {
-			break
-		}
-		f.value, f.filter = nil, nil
-		switch {
-		case key.Type == "string":
-			f.value, err = r.String()
-		case key.IsFilter():
-			f.filter, err = r.Filter()
-		}
-		if err == nil {
+		if key, err = r.Next(); err == nil {
 			err = visit(r, key)
 		}
 	}
@@ -74,14 +69,16 @@ func (f *fileRun) each(ctx context.Context, visit func(*rdb.Reader, rdb.Key) err
 	return err
 }
 
+// copyKey copies a key, or reports why not. It reads no value that it does not copy.
 func (f *fileRun) copyKey(ctx context.Context, r *rdb.Reader, key rdb.Key) error {
 	f.report.seenKeys++
 	f.report.BytesRead = r.Offset()
-	i := item{key: key.Name, value: f.value}
+	i := item{key: key.Name}
 	if key.Expires {
 		i.expires = time.UnixMilli(max(key.ExpireAt, 0)) // what has expired before 1970 must not look like never
 	}
 	_, lives := f.life(i)
+	isText := key.Type == "string"
 	switch {
 	case key.Database != f.Database:
 		f.report.OfOtherDatabases++
@@ -89,26 +86,51 @@ func (f *fileRun) copyKey(ctx context.Context, r *rdb.Reader, key rdb.Key) error
 		f.report.Copies++
 	case !lives:
 		f.report.Expired++
-	case words(key.Type) != "" && f.filter == nil:
-		f.report.Failed = append(f.report.Failed, shown(key.Name)+": a "+key.Type+" in a form of another version of RedisBloom, which is not read")
-	case key.Type != "string" && f.filter == nil:
+	case !isText && words(key.Type) == "":
 		f.report.Others[key.Type]++
-	case f.DryRun && f.filter != nil:
-		return f.list(key.Type, key.Name, fmt.Sprintf(" %d items, %d bytes", f.filter.Items, f.filter.Size()))
-	case f.DryRun:
-		return f.list(key.Type, key.Name, fmt.Sprintf(" %d bytes", len(i.value)))
-	case f.filter != nil:
-		i.filter = &fileFilter{f.filter, f.file}
-		if err := f.putFilter(ctx, i); err != nil {
+	case key.Length > rdb.MaxName:
+		f.report.Failed = append(f.report.Failed, fmt.Sprintf("%s: a key of %d bytes, at most %d", shown(key.Name), key.Length, rdb.MaxName))
+	case !isText && !key.IsFilter():
+		f.report.Failed = append(f.report.Failed, shown(key.Name)+": a "+key.Type+" in a form of another version of RedisBloom, which is not read")
+	case isText:
+		return f.copyString(ctx, r, i)
+	default:
+		return f.copyFilter(ctx, r, i)
+	}
+	return nil
+}
+
+func (f *fileRun) copyString(ctx context.Context, r *rdb.Reader, i item) (err error) {
+	if f.DryRun {
+		length, err := r.CheckString()
+		if err != nil {
 			return err
 		}
-		f.show()
-	default:
-		f.texts = append(f.texts, i)
-		if f.bytes += len(i.value); f.bytes > most || len(f.texts) >= scanCount {
-			return f.flush(ctx)
-		}
+		return f.list("string", i.key, fmt.Sprintf(" %d bytes", length))
 	}
+	if i.value, err = r.String(); err != nil {
+		return err
+	}
+	f.texts = append(f.texts, i)
+	if f.bytes += len(i.value); f.bytes > most || len(f.texts) >= scanCount {
+		return f.flush(ctx)
+	}
+	return nil
+}
+
+func (f *fileRun) copyFilter(ctx context.Context, r *rdb.Reader, i item) error {
+	read, err := r.Filter()
+	if err != nil {
+		return err
+	}
+	if f.DryRun {
+		return f.list(read.Type, i.key, fmt.Sprintf(" %d items, %d bytes", read.Items, read.Size()))
+	}
+	i.filter = &fileFilter{read, f.file}
+	if err := f.putFilter(ctx, i); err != nil {
+		return err
+	}
+	f.show()
 	return nil
 }
 

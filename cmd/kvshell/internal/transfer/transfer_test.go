@@ -1088,3 +1088,14 @@ func TestCopy_oddFilter(t *testing.T) {
 		})
 	}
 }
+
+// A name that no store takes is told, and copied under no shorter one.
+func TestImport_longName(t *testing.T) {
+	file := rdbtest.New(9).Raw(0).Zeros(rdb.MaxName + 1).Text("v").Raw(0).Zeros(rdb.MaxName).Text("v").Bytes()
+	to := newFake()
+	report, err := Import(t.Context(), bytes.NewReader(file), to, options())
+	if err != nil || report.Strings != 1 || len(report.Failed) != 1 || !strings.HasSuffix(report.Failed[0], ": a key of 65537 bytes, at most 65536") {
+		t.Errorf("%d strings were copied, %v: %.200q", report.Strings, err, report.Failed)
+	}
+	same(t, to.keys, map[string]*value{strings.Repeat("\x00", rdb.MaxName): {text: "v"}})
+}

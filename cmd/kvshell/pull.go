@@ -7,10 +7,12 @@ import (
 	"io"
 	"math"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
@@ -31,6 +33,7 @@ func (sh *shell) pushCommand() *cobra.Command {
 // betweenServers returns the word pull or push. The flag names the other server.
 func (sh *shell) betweenServers(word, flag, short, long string) *cobra.Command {
 	var uri string
+	silence := cliflags.Seconds(time.Minute)
 	o := transfer.Options{OnConflict: transfer.Fail}
 	cmd := &cobra.Command{
 		Use:                   word + " --" + flag + " URI [flags]",
@@ -46,6 +49,10 @@ func (sh *shell) betweenServers(word, flag, short, long string) *cobra.Command {
 			if shows && !sh.server.NoWarning {
 				fmt.Fprintln(sh.stderr, passwordWarning)
 			}
+			if sh.address != nil {
+				sh.address = sh.address.Bounded(time.Duration(silence), transfer.MostReplies)
+			}
+			other = other.Bounded(time.Duration(silence), transfer.MostReplies)
 			return sh.copyKeys(cmd.Context(), client.New(other, nil, sh.stderr), word == "push", o)
 		},
 	}
@@ -54,6 +61,7 @@ func (sh *shell) betweenServers(word, flag, short, long string) *cobra.Command {
 	cmd.Flags().StringVar(&o.Match, "match", "", "copy only keys that match the `PATTERN`, as SCAN does")
 	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "`TEXT` to put before each key")
 	registerCopy(cmd, &o)
+	cmd.Flags().Var(&silence, client.ReplyTimeoutFlag, "give up when a server says nothing for `SECONDS` though a reply is missing, 0 for never")
 	return cmd
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -432,5 +434,34 @@ func TestPull_noStore(t *testing.T) {
 	}
 	if err := s.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A server that listens and says nothing is given up in the end, and so is one that announces more than a value may be.
+func TestPull_hostile(t *testing.T) {
+	for said, want := range map[string]string{
+		"": "the server has said nothing for 50ms", "$9000000000\r\n": "Protocol error, a string of 9000000000 bytes, at most 536870912",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if c, err := l.Accept(); err == nil {
+				_, _ = c.Read(make([]byte, 1))
+				_, _ = io.WriteString(c, said)
+				_, _ = io.Copy(io.Discard, c)
+				_ = c.Close()
+			}
+		}()
+		store := filepath.Join(t.TempDir(), "store")
+		out, code := runs(t, nil, "-d", store, "pull", "--from", "redis://"+l.Addr().String(), "--reply-timeout", "0.05")
+		if code != exit.Open || !strings.Contains(out, want) {
+			t.Errorf("code %d, %s", code, out)
+		}
+		_ = l.Close()
+		<-ended
 	}
 }

@@ -19,15 +19,42 @@ const (
 	maxLine = 1 << 20
 	// firstChunk is how many bytes of a string the Reader makes room for before any has come.
 	firstChunk = 64 << 10
+	// elementBytes is the memory of a reply besides its text, twice: the slice that it is in may have room for as many more.
+	elementBytes = 128
+	// defaultReply is the most memory of a reply, in bytes.
+	defaultReply = 2 << 30
 )
 
-// Reader reads the replies of a server, RESP2 or RESP3.
+// MaxString is the most bytes of a string in a reply: no value is longer in Redis.
+const MaxString = 512 << 20
+
+// Reader reads the replies of a server, RESP2 or RESP3. A reply with a string of more than MaxString bytes, or that takes
+// more memory than a reply may, is an error before there is room for it: what the server announces costs nothing until it
+// has come.
 type Reader struct {
-	r *bufio.Reader
+	r    *bufio.Reader
+	most int64 // bytes of a reply
+	size int64 // of the last reply, or of what was read of the one that is being read
 }
 
-// NewReader returns a reader of replies from r. It reads ahead.
-func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, minBuffer)} }
+// NewReader returns a reader of replies from r, each of at most 2 GiB of memory. It reads ahead.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{r: bufio.NewReaderSize(r, minBuffer), most: defaultReply}
+}
+
+// LimitReply sets the most memory of a reply, in bytes.
+func (r *Reader) LimitReply(most int64) { r.most = most }
+
+// Size returns about how much memory the last reply takes, in bytes.
+func (r *Reader) Size() int64 { return r.size }
+
+// take counts memory of the reply that is being read.
+func (r *Reader) take(n int64) error {
+	if r.size += n; r.size > r.most {
+		return ProtocolError(fmt.Sprintf("the reply takes more than %d bytes of memory: ask for less at a time", r.most))
+	}
+	return nil
+}
 
 // Buffered returns the number of bytes that were read from the server and not yet returned as replies.
 func (r *Reader) Buffered() int { return r.r.Buffered() }
@@ -53,6 +80,7 @@ func (r *Reader) ReadAny() (answer reply.Reply, push bool, err error) {
 	if err != nil {
 		return reply.Nil, false, err // io.EOF stays as it is here
 	}
+	r.size = 0
 	if push = kind == '>'; push {
 		kind = '*'
 	}
@@ -86,6 +114,9 @@ func (r *Reader) of(kind byte, depth int) (reply.Reply, error) {
 			return reply.Nil, err
 		}
 	}
+	if err := r.take(elementBytes); err != nil {
+		return reply.Nil, err
+	}
 	switch kind {
 	case '$', '!', '=':
 		return r.bulk(kind)
@@ -93,6 +124,9 @@ func (r *Reader) of(kind byte, depth int) (reply.Reply, error) {
 		return r.elements(kind, depth)
 	case '+', '-', ':', '_', '#', ',', '(':
 		line, err := r.line()
+		if err == nil {
+			err = r.take(int64(len(line)))
+		}
 		if err != nil {
 			return reply.Nil, err
 		}
@@ -194,6 +228,12 @@ func (r *Reader) bulk(kind byte) (reply.Reply, error) {
 	if !ok {
 		return reply.Nil, err
 	}
+	if n > MaxString {
+		return reply.Nil, ProtocolError(fmt.Sprintf("Protocol error, a string of %d bytes, at most %d", n, MaxString))
+	}
+	if err := r.take(n); err != nil {
+		return reply.Nil, err
+	}
 	text, err := r.text(n)
 	if err != nil {
 		return reply.Nil, err
@@ -211,13 +251,14 @@ func (r *Reader) bulk(kind byte) (reply.Reply, error) {
 	}
 }
 
-// text reads n bytes and the CRLF after them. It makes room for them as they come.
+// text reads n bytes and the CRLF after them. It makes room for them as they come, four times as much each time.
 func (r *Reader) text(n int64) ([]byte, error) {
 	text := make([]byte, 0, min(n, firstChunk))
 	for int64(len(text)) < n {
-		more := int(min(n-int64(len(text)), int64(max(len(text), firstChunk))))
-		text = slices.Grow(text, more)
-		read, err := io.ReadFull(r.r, text[len(text):len(text)+more])
+		if len(text) == cap(text) {
+			text = append(make([]byte, 0, min(n, 4*int64(len(text)))), text...)
+		}
+		read, err := io.ReadFull(r.r, text[len(text):cap(text)])
 		text = text[:len(text)+read]
 		if err != nil {
 			return nil, unexpected(err)

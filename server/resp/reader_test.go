@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -140,7 +141,9 @@ func TestReader_malformed(t *testing.T) {
 		{"no reply complete", "*2\r\n:1\r\n", "unexpected EOF"},
 		{"string not complete", "$5\r\nabc", "unexpected EOF"},
 		{"string without end", "$3\r\nabc\r", "unexpected EOF"},
-		{"string announced only", "$9223372036854775807\r\nabc", "unexpected EOF"},
+		{"string announced only", "$536870912\r\nabc", "unexpected EOF"},
+		{"string longer than any", "$536870913\r\nabc", "Protocol error, a string of 536870913 bytes, at most 536870912"},
+		{"error longer than any", "!9223372036854775807\r\nabc", "Protocol error, a string of 9223372036854775807 bytes, at most 536870912"},
 		{"array announced only", "*9223372036854775807\r\n", "unexpected EOF"},
 		{"map announced only", "%9223372036854775807\r\n:1\r\n", "unexpected EOF"},
 		{"nothing", "", "EOF"},
@@ -153,6 +156,51 @@ func TestReader_malformed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server cannot make a client take more memory than a reply may, whatever it sends, and what it announces takes none.
+func TestReader_memory(t *testing.T) {
+	const most, endless = 1 << 20, 1 << 30
+	for name, input := range map[string]string{
+		"a string": "$1000000\r\n", "strings": "$1000\r\n" + strings.Repeat("a", 1000) + "\r\n", "numbers": ":1\r\n", "lines": "+" + strings.Repeat("a", 1000) + "\r\n",
+		"nils": "_\r\n", "arrays": "*0\r\n", "maps": "%0\r\n", "attributes": "|1\r\n:1\r\n:1\r\n",
+	} {
+		for _, head := range []string{"*9223372036854775807\r\n", "%9223372036854775807\r\n", "~9223372036854775807\r\n", ">9223372036854775807\r\n", "|9223372036854775807\r\n"} {
+			r := resp.NewReader(io.MultiReader(strings.NewReader(head), io.LimitReader(&repeating{text: input}, endless)))
+			r.LimitReply(most)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _, err := r.ReadAny()
+			runtime.ReadMemStats(&after)
+			const want = "the reply takes more than 1048576 bytes of memory: ask for less at a time"
+			if name == "a string" && err == nil || name != "a string" && errorText(err) != want {
+				t.Errorf("%.10q and %s: %v", head, name, err)
+			}
+			if n := after.TotalAlloc - before.TotalAlloc; n > 4*most {
+				t.Errorf("%.10q and %s: %d bytes allocated", head, name, n)
+			}
+		}
+	}
+	r := resp.NewReader(strings.NewReader("*2\r\n$3\r\nabc\r\n:1\r\n$2\r\nab\r\n"))
+	for _, want := range []int64{3*128 + 4, 128 + 2} {
+		if _, err := r.Read(); err != nil || r.Size() != want {
+			t.Errorf("a reply of %d bytes, want %d: %v", r.Size(), want, err)
+		}
+	}
+}
+
+// repeating is a text again and again.
+type repeating struct {
+	text string
+	at   int
+}
+
+func (r *repeating) Read(b []byte) (n int, err error) {
+	for n < len(b) {
+		m := copy(b[n:], r.text[r.at:])
+		n, r.at = n+m, (r.at+m)%len(r.text)
+	}
+	return n, nil
 }
 
 // FuzzReader checks that no input breaks a reader, and that the replies it finds are written and read again.

@@ -50,12 +50,16 @@ type Flags struct {
 	resp2, resp3 bool
 	NoWarning    bool
 	timeout      cliflags.Seconds
+	silence      cliflags.Seconds
 
 	set *pflag.FlagSet // the flags, to tell which are given
 }
 
 // hostFlag is the long name of -h.
 const hostFlag = "host"
+
+// ReplyTimeoutFlag is the name of the flag for how long a server may say nothing while a reply is missing.
+const ReplyTimeoutFlag = "reply-timeout"
 
 // Register adds the flags as hidden ones, and returns their usages for the one help that lists them.
 func (f *Flags) Register(flags *pflag.FlagSet) (usages string) {
@@ -79,6 +83,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) (usages string) {
 	set.BoolVarP(&f.resp3, "resp3", "3", false, "speak RESP3")
 	set.BoolVar(&f.NoWarning, "no-auth-warning", false, "do not warn of a password on the command line")
 	set.VarP(&f.timeout, "timeout", "t", "give up connecting after `SECONDS`, 0 for never")
+	set.Var(&f.silence, ReplyTimeoutFlag, "give up when the server says nothing for `SECONDS` though a reply is missing, 0 for never")
 	usages = set.FlagUsages()
 	set.VisitAll(func(flag *pflag.Flag) { flag.Hidden = true })
 	flags.AddFlagSet(set)
@@ -118,6 +123,16 @@ type Address struct {
 	tls      *tls.Config // nil for a connection in the clear
 	protocol int         // 2 or 3 if the user insists, otherwise 0
 	timeout  time.Duration
+	silence  time.Duration // how long the server may say nothing while a reply is missing, 0 for any time
+	reply    int64         // the most bytes of memory of a reply, 0 for the default
+}
+
+// Bounded returns the address of a server that may say nothing for a time while a reply is missing, and whose replies take
+// at most so many bytes of memory.
+func (a *Address) Bounded(silence time.Duration, reply int64) *Address {
+	other := *a
+	other.silence, other.reply = silence, reply
+	return &other
 }
 
 // InRESP3 returns the address with RESP3 as the protocol.
@@ -131,7 +146,7 @@ func (a *Address) InRESP3() *Address {
 func (f *Flags) Address() (*Address, error) {
 	a := &Address{
 		network: "tcp", Endpoint: net.JoinHostPort(f.host, f.port.String()),
-		user: f.user, password: f.password, database: f.database, timeout: time.Duration(f.timeout),
+		user: f.user, password: f.password, database: f.database, timeout: time.Duration(f.timeout), silence: time.Duration(f.silence),
 	}
 	if f.socket != "" {
 		a.network, a.Endpoint = "unix", f.socket

@@ -227,7 +227,7 @@ func (c *Client) Send(ctx context.Context, words [][]byte) error {
 // Receive returns the next reply: that to the oldest command that was sent and has none yet.
 func (c *Client) Receive(ctx context.Context) (reply.Reply, error) {
 	for {
-		in, err := c.conn.receive(ctx)
+		in, err := c.conn.receive(ctx, c.conn.silence)
 		if err != nil {
 			return reply.Nil, c.broken(ctx, err)
 		}
@@ -253,7 +253,7 @@ func (c *Client) Follow(ctx context.Context, words [][]byte, first reply.Reply, 
 		return nil
 	}
 	for {
-		in, err := c.conn.receive(ctx)
+		in, err := c.conn.receive(ctx, 0)
 		if err != nil {
 			return c.broken(ctx, err)
 		}

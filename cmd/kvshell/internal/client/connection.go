@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,13 +24,21 @@ import (
 type connection struct {
 	net.Conn
 	replies chan received // up to keptReplies wait here for receive
+	held    atomic.Int64  // bytes of memory of these
+	taken   chan struct{} // has an element after receive took one
+	heard   atomic.Int64  // bytes that came from the server
 	ended   chan struct{} // closed when nothing more can be read, for the reason err
 	err     error
 	closed  chan struct{}
-	out     []byte // the last command that was sent; its memory is used again
+	silence time.Duration // how long the server may say nothing while a reply is missing, or take nothing; 0 for any time
+	out     []byte        // the last command that was sent; its memory is used again
 }
 
-const keptReplies = 16
+// Replies that nobody has asked for yet take little memory: beyond heldReplies bytes no more are read.
+const (
+	keptReplies = 16
+	heldReplies = 8 << 20
+)
 
 // farewellTimeout is how long farewell waits for the server's last error.
 const farewellTimeout = 5 * time.Second
@@ -36,6 +47,7 @@ const farewellTimeout = 5 * time.Second
 type received struct {
 	reply reply.Reply
 	push  bool
+	size  int64 // of its memory
 }
 
 // dial connects.
@@ -52,27 +64,67 @@ func (a *Address) dial(ctx context.Context) (*connection, error) {
 		conn = encrypted
 	}
 	c := &connection{
-		Conn: conn, replies: make(chan received, keptReplies), ended: make(chan struct{}), closed: make(chan struct{}),
+		Conn: conn, replies: make(chan received, keptReplies), taken: make(chan struct{}, 1), ended: make(chan struct{}),
+		closed: make(chan struct{}), silence: a.silence,
 	}
-	go c.read()
+	r := resp.NewReader((*listening)(c))
+	if a.reply > 0 {
+		r.LimitReply(a.reply)
+	}
+	go c.read(r)
 	return c, nil
 }
 
-func (c *connection) read() {
+// listening counts what comes from the server.
+type listening connection
+
+func (l *listening) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	l.heard.Add(int64(n))
+	return n, err
+}
+
+func (c *connection) read(r *resp.Reader) {
 	defer close(c.ended)
-	r := resp.NewReader(c.Conn)
 	for {
 		var in received
 		if in.reply, in.push, c.err = r.ReadAny(); c.err != nil {
 			return
 		}
-		select {
-		case c.replies <- in:
-		case <-c.closed:
+		in.size = r.Size()
+		c.held.Add(in.size)
+		if !c.keep(in) {
 			c.err = net.ErrClosed
 			return
 		}
 	}
+}
+
+// keep keeps a reply for receive, and waits until another may be read. It is not ok if the connection was closed.
+func (c *connection) keep(in received) (ok bool) {
+	select {
+	case c.replies <- in:
+	case <-c.closed:
+		return false
+	}
+	for c.held.Load() > heldReplies {
+		select {
+		case <-c.taken:
+		case <-c.closed:
+			return false
+		}
+	}
+	return true
+}
+
+// take takes a reply out of those that are kept.
+func (c *connection) take(in received) received {
+	c.held.Add(-in.size)
+	select {
+	case c.taken <- struct{}{}:
+	default:
+	}
+	return in
 }
 
 // close ends the connection. An error does not matter any more.
@@ -86,7 +138,7 @@ func (c *connection) lost() error {
 	for {
 		select {
 		case in := <-c.replies:
-			if !in.push {
+			if c.take(in); !in.push {
 				return errors.New("a reply without a command")
 			}
 		case <-c.ended:
@@ -102,27 +154,55 @@ func (c *connection) send(ctx context.Context, words [][]byte) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
 	defer stop()
 	c.out = resp.AppendCommand(c.out[:0], words)
-	_, err := c.Write(c.out)
+	err := c.write(c.out)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err
 }
 
-// receive waits for the next reply, or push.
-func (c *connection) receive(ctx context.Context) (received, error) {
-	select {
-	case in := <-c.replies:
-		return in, nil
-	case <-c.ended:
-		select {
-		case in := <-c.replies: // from before the end
-			return in, nil
-		default:
-			return received{}, c.err
+// write writes in pieces, each of which the server must take before it has been silent for too long.
+func (c *connection) write(b []byte) error {
+	const piece = 64 << 10
+	for part := range slices.Chunk(b, piece) {
+		if c.silence > 0 {
+			if err := c.SetWriteDeadline(time.Now().Add(c.silence)); err != nil {
+				return err
+			}
 		}
-	case <-ctx.Done():
-		return received{}, ctx.Err()
+		if _, err := c.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive waits for the next reply, or push. It gives up when the server has said nothing for silence, unless that is 0.
+func (c *connection) receive(ctx context.Context, silence time.Duration) (received, error) {
+	var silent <-chan time.Time
+	if silence > 0 {
+		ticker := time.NewTicker(silence)
+		defer ticker.Stop()
+		silent = ticker.C
+	}
+	for heard := c.heard.Load(); ; heard = c.heard.Load() {
+		select {
+		case in := <-c.replies:
+			return c.take(in), nil
+		case <-c.ended:
+			select {
+			case in := <-c.replies: // from before the end
+				return c.take(in), nil
+			default:
+				return received{}, c.err
+			}
+		case <-ctx.Done():
+			return received{}, ctx.Err()
+		case <-silent:
+			if c.heard.Load() == heard {
+				return received{}, fmt.Errorf("the server has said nothing for %v", silence)
+			}
+		}
 	}
 }
 
@@ -131,7 +211,7 @@ func (c *connection) receive(ctx context.Context) (received, error) {
 func (c *connection) farewell(ctx context.Context) (last reply.Reply, ok bool) {
 	_ = c.SetReadDeadline(time.Now().Add(farewellTimeout)) // if it fails, the connection is broken, and reads fail too
 	for {
-		in, err := c.receive(ctx)
+		in, err := c.receive(ctx, 0)
 		if err != nil {
 			return last, ok && last.IsError()
 		}
@@ -151,7 +231,7 @@ func (c *connection) ask(ctx context.Context, words [][]byte) (reply.Reply, erro
 		return reply.Nil, err
 	}
 	for {
-		in, err := c.receive(ctx)
+		in, err := c.receive(ctx, c.silence)
 		if err != nil || !in.push || subscribes(words) {
 			return in.reply, err
 		}

@@ -87,11 +87,11 @@ func (f *fileRun) copyKey(ctx context.Context, r *rdb.Reader, key rdb.Key) error
 	case !lives:
 		f.report.Expired++
 	case !isText && words(key.Type) == "":
-		f.report.Others[key.Type]++
+		f.report.leaveOut(key.Type)
 	case key.Length > rdb.MaxName:
-		f.report.Failed = append(f.report.Failed, fmt.Sprintf("%s: a key of %d bytes, at most %d", shown(key.Name), key.Length, rdb.MaxName))
+		f.report.fail(key.Name, fmt.Sprintf("a key of %d bytes, at most %d", key.Length, rdb.MaxName))
 	case !isText && !key.IsFilter():
-		f.report.Failed = append(f.report.Failed, shown(key.Name)+": a "+key.Type+" in a form of another version of RedisBloom, which is not read")
+		f.report.fail(key.Name, "a "+key.Type+" in a form of another version of RedisBloom, which is not read")
 	case isText:
 		return f.copyString(ctx, r, i)
 	default:

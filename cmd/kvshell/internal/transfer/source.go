@@ -101,7 +101,7 @@ func (r *run) copyKeys(ctx context.Context, from Doer, keys [][]byte) error {
 		case name == "none" || lives[n].Int() == -2: // gone
 			continue
 		case name != "string" && words(name) == "":
-			r.report.Others[name]++
+			r.report.leaveOut(name)
 			continue
 		case r.DryRun:
 			if err := r.list(name, key, ""); err != nil {

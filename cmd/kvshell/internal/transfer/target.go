@@ -217,7 +217,7 @@ func (r *run) failing(ctx context.Context, i item, err error) error {
 	if failed == nil && !errors.As(err, &failed) {
 		return err
 	}
-	r.report.Failed = append(r.report.Failed, shown(i.key)+": "+failed.text)
+	r.report.fail(i.key, failed.text)
 	return r.removeCopy(ctx, i)
 }
 

@@ -85,10 +85,34 @@ type Report struct {
 	OfOtherDatabases  int
 	Copies            int            // keys with Suffix
 	Others            map[string]int // values that are neither, by type
-	Failed            []string       // keys that could not be copied, and why
+	Failed            []string       // keys that could not be copied, and why; no more than listed
+	failed            int            // how many these are
 	BytesRead         int64          // of the file
 	wouldBe, seenKeys int
 	unlisted          int // of wouldBe
+}
+
+// What a report lists of what a server says is bounded, or the server could fill the memory.
+const (
+	listed      = 1000 // keys, and types
+	listedBytes = 300  // of why a key could not be copied, and of the name of a type
+	otherTypes  = "(other types)"
+)
+
+// fail reports that a key could not be copied.
+func (r *Report) fail(key []byte, why string) {
+	if r.failed++; len(r.Failed) < listed {
+		r.Failed = append(r.Failed, shown(key)+": "+why[:min(len(why), listedBytes)])
+	}
+}
+
+// leaveOut counts a value that is not copied because of its type.
+func (r *Report) leaveOut(typeName string) {
+	typeName = typeName[:min(len(typeName), listedBytes)]
+	if r.Others[typeName] == 0 && len(r.Others) >= listed {
+		typeName = otherTypes
+	}
+	r.Others[typeName]++
 }
 
 // Keys returns how many keys were looked at.
@@ -125,13 +149,16 @@ func (r *Report) Text(dry bool) string {
 	for _, failed := range r.Failed {
 		fmt.Fprintf(&b, "%-20s %s\n", "not copied", failed)
 	}
+	if more := r.failed - len(r.Failed); more > 0 {
+		line("not copied, others", more)
+	}
 	return reply.Printable(b.String()) // servers say what is in it
 }
 
 // Err returns an error if keys could not be copied.
 func (r *Report) Err() error {
-	if len(r.Failed) > 0 {
-		return exit.Refusef("%d keys could not be copied", len(r.Failed))
+	if r.failed > 0 {
+		return exit.Refusef("%d keys could not be copied", r.failed)
 	}
 	return nil
 }
@@ -256,6 +283,21 @@ type sender interface {
 	Receive(ctx context.Context) (reply.Reply, error)
 }
 
+// MostReplies is the most bytes of replies that are in memory at a time: the longest string, and as much as is asked for at a
+// time. A server that sends more tells its lengths wrong.
+const MostReplies = rdb.MaxString + most
+
+var mostReplies int64 = MostReplies // less in tests
+
+// weigh returns about how many bytes of memory a reply takes.
+func weigh(r reply.Reply) (n int64) {
+	const each = 64
+	for _, elem := range r.Elems() {
+		n += weigh(elem)
+	}
+	return n + each + int64(len(r.Bytes()))
+}
+
 // inFlight is how many commands are sent before their replies are read. A connection keeps that many replies.
 const inFlight = 16
 
@@ -275,6 +317,7 @@ func doAll(ctx context.Context, d Doer, commands [][][]byte) (replies []reply.Re
 		}
 		return replies, nil
 	}
+	weight := int64(0)
 	for part := range slices.Chunk(commands, inFlight) {
 		if err := s.Open(ctx); err != nil {
 			return nil, err
@@ -288,6 +331,9 @@ func doAll(ctx context.Context, d Doer, commands [][][]byte) (replies []reply.Re
 			r, err := s.Receive(ctx)
 			if err != nil {
 				return nil, err
+			}
+			if weight += weigh(r); weight > mostReplies {
+				return nil, exit.Refusef("the replies to %d commands, such as %s, take more than %d bytes", len(commands), commands[0][0], mostReplies)
 			}
 			replies = append(replies, r.RESP2())
 		}

@@ -56,19 +56,19 @@ func (f *filter) dumpHeader(r kv.Reader) []byte {
 	return b
 }
 
-// maxDumpChunk is the most bytes of a chunk of a dump.
+// maxDumpChunk is the most bytes of a chunk of a dump, as in RedisBloom.
 const maxDumpChunk = 16 << 20
 
 // dumpChunk returns the chunk of a dump that begins at an offset of the arrays, which ends with its layer or after
-// maxDumpChunk bytes; nil behind the end.
-func (f *filter) dumpChunk(r kv.Reader, offset uint64) ([]byte, error) {
+// maxDumpChunk bytes; nil behind the end. Charge is as for scalableext.LayerBytes.
+func (f *filter) dumpChunk(r kv.Reader, offset uint64, charge func(bytes int) error) ([]byte, error) {
 	for i := range f.layers {
 		l := f.layer(i).flat
 		if n := l.bits / 8; offset >= n {
 			offset -= n
 			continue
 		}
-		return scalableext.LayerBytes(r, f.object, l.table, offset, min(offset+maxDumpChunk, l.bits/8))
+		return scalableext.LayerBytes(r, f.object, l.table, offset, min(offset+maxDumpChunk, l.bits/8), charge)
 	}
 	return nil, nil
 }
@@ -81,12 +81,14 @@ func scanDump(c *module.Call) reply.Reply {
 		switch {
 		case !numeric, iter < 0:
 		case f.layout() != scalableext.LayoutCompatible:
-			chunk, next, err = scalableext.NewDump(r, f.object, false).Chunk(iter)
+			chunk, next, err = scalableext.NewDump(r, f.object, false).Chunk(iter, c.Charge)
 			return err
 		case iter == 0:
-			chunk, next = f.dumpHeader(r), 1
+			if err = c.Charge(dumpHeaderLen + len(f.layers)*dumpLayerLen); err == nil {
+				chunk, next = f.dumpHeader(r), 1
+			}
 		default:
-			if chunk, err = f.dumpChunk(r, uint64(iter-1)); len(chunk) > 0 {
+			if chunk, err = f.dumpChunk(r, uint64(iter-1), c.Charge); len(chunk) > 0 {
 				next = iter + int64(len(chunk))
 			}
 		}

@@ -1,9 +1,11 @@
 package bloomext_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"slices"
 	"strconv"
@@ -418,12 +420,59 @@ BF.CARD f => :2`)
 	})
 }
 
+// dumpedAtOnce returns the dump of a filter with the native layout and one layer: the header, and all data in one chunk, as
+// older versions made it.
+func dumpedAtOnce(w *coretest.World, key string) (header, data []byte) {
+	const sum, magic = 4, 8 + 1 + 8
+	for iter := int64(0); ; {
+		r := w.Do("BF.SCANDUMP", key, strconv.FormatInt(iter, 10)).Elems()
+		chunk := r[1].Bytes()
+		switch {
+		case iter == 0:
+			header = chunk
+		case r[0].Int() == 0:
+			n, size := binary.Uvarint(header[magic:])
+			castagnoli := crc32.MakeTable(crc32.Castagnoli)
+			mark := crc32.Checksum(header[:magic+size+int(n)], castagnoli)
+			summed := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, mark), 0)
+			return header, binary.LittleEndian.AppendUint32(data, crc32.Checksum(append(summed, data...), castagnoli))
+		default:
+			data = append(data, chunk[:len(chunk)-sum]...)
+		}
+		iter = r[0].Int()
+	}
+}
+
+// Dumps have chunks of 1 MiB. Chunks of any length are loaded, so dumps of older versions are, which have chunks of 16 MiB.
+func TestLoadChunk_nativeLengths(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	w.Script("BF.RESERVE f 0.01 3000000 NONSCALING => +OK")
+	for i := range 1000 {
+		w.Do("BF.ADD", "f", strconv.Itoa(i))
+	}
+	if first := w.Do("BF.SCANDUMP", "f", "1").Elems()[1].Bytes(); len(first) != 1<<20+4 {
+		t.Errorf("the first chunk of data has %d bytes", len(first))
+	}
+	header, data := dumpedAtOnce(w, "f")
+	w.Do("RENAME", "f", "was")
+	if got := w.Do("BF.LOADCHUNK", "f", "1", string(header)); got.IsError() {
+		t.Fatal(got)
+	}
+	if got := w.Do("BF.LOADCHUNK", "f", strconv.Itoa(len(data)-3), string(data)); got.IsError() {
+		t.Fatal(got)
+	}
+	_, loaded := dumpedAtOnce(w, "f")
+	if !bytes.Equal(loaded[:len(loaded)-4], data[:len(data)-4]) {
+		t.Error("the filter that was loaded is another")
+	}
+	w.Script("BF.EXISTS f 999 => :1 | #t")
+}
+
 // Data that takes several commits goes into one filter: if another takes the key between two of them, the rest is refused.
 func TestLoadChunk_replaced(t *testing.T) {
 	w := newWorld(t, kv.Options{})
 	w.Script("BF.RESERVE f 0.01 1500000 NONSCALING => +OK\nBF.ADD f x => :1 | #t")
-	chunk := func(iter string) []byte { return w.Do("BF.SCANDUMP", "f", iter).Elems()[1].Bytes() }
-	header, data := chunk("0"), chunk("1")
+	header, data := dumpedAtOnce(w, "f")
 	if len(data) < 3<<19 {
 		t.Fatalf("%d bytes are one commit", len(data))
 	}

@@ -51,13 +51,13 @@ func (f *filter) dumpHeader(r kv.Reader) dumpHeader {
 	return h
 }
 
-// maxDumpChunk is the most bytes of a chunk of a dump.
+// maxDumpChunk is the most bytes of a chunk of a dump, as in RedisBloom.
 const maxDumpChunk = 16 << 20
 
 // dumpChunk returns the chunk of a dump that begins at an offset of the arrays, and the offset of the next; nil behind
 // the end. In a layer of at most maxDumpChunk bytes a chunk is the whole layer, wherever in it the offset is: RedisBloom
-// does that.
-func (f *filter) dumpChunk(r kv.Reader, offset uint64) (chunk []byte, next uint64, err error) {
+// does that. Charge is as for scalableext.LayerBytes.
+func (f *filter) dumpChunk(r kv.Reader, offset uint64, charge func(bytes int) error) (chunk []byte, next uint64, err error) {
 	start := offset
 	for i := len(f.layers) - 1; i >= 0; i-- {
 		l := &f.layers[i]
@@ -69,7 +69,7 @@ func (f *filter) dumpChunk(r kv.Reader, offset uint64) (chunk []byte, next uint6
 		if l.capacity <= maxDumpChunk {
 			start, end = 0, l.capacity
 		}
-		chunk, err = scalableext.LayerBytes(r, f.object, l.table, start, end)
+		chunk, err = scalableext.LayerBytes(r, f.object, l.table, start, end, charge)
 		return chunk, offset + end - start, err
 	}
 	return nil, 0, nil
@@ -86,7 +86,7 @@ func scanDump(c *module.Call) reply.Reply {
 	next := int64(0)
 	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		if !f.compatible {
-			chunk, next, err = scalableext.NewDump(r, f.object, true).Chunk(iter)
+			chunk, next, err = scalableext.NewDump(r, f.object, true).Chunk(iter, c.Charge)
 			return err
 		}
 		h := f.dumpHeader(r)
@@ -96,7 +96,7 @@ func scanDump(c *module.Call) reply.Reply {
 			chunk, next = h.append(nil), 1
 		default:
 			var end uint64
-			chunk, end, err = f.dumpChunk(r, uint64(iter-1))
+			chunk, end, err = f.dumpChunk(r, uint64(iter-1), c.Charge)
 			next = int64(end) + 1
 		}
 		return err

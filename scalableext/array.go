@@ -50,9 +50,13 @@ func (p Stretch) appendTo(dst []byte, words []uint64) []byte {
 	return dst
 }
 
-// LayerBytes returns the bytes at to end-1 of a layer.
-func LayerBytes(r Loader, o *kv.Object, l *kv.Layer, at, end uint64) ([]byte, error) {
-	b := make([]byte, 0, end-at)
+// LayerBytes returns the bytes at to end-1 of a layer, with room for a checksum behind them. It calls charge with their
+// number first, and returns its error.
+func LayerBytes(r Loader, o *kv.Object, l *kv.Layer, at, end uint64, charge func(bytes int) error) ([]byte, error) {
+	if err := charge(int(end - at)); err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, end-at+dumpSumLen)
 	for at < end {
 		p := stretchAt(at, end, blockLenOf(l))
 		first, err := r.Load(o, l, p.Block)

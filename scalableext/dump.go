@@ -37,8 +37,9 @@ const (
 	dumpSumLen  = 4
 	dumpIDLen   = 8 // since version 2
 
-	// maxDumpChunk is the most bytes of blocks in a chunk.
-	maxDumpChunk = 16 << 20
+	// maxDumpChunk is the most bytes of blocks in a chunk that Chunk returns. A dump may have longer ones: older versions
+	// made some of 16 MiB.
+	maxDumpChunk = 1 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -116,8 +117,8 @@ func dumpMark(header []byte, fixed int, moves bool) uint32 {
 }
 
 // Chunk returns the chunk that iter asks for, which is 0 or what was returned with the chunk before, and what asks for the
-// next. Behind the end it returns nothing and 0.
-func (d *Dump) Chunk(iter int64) (chunk []byte, next int64, err error) {
+// next. Behind the end it returns nothing and 0. It calls charge with the chunk's length before it makes one of blocks, and returns its error.
+func (d *Dump) Chunk(iter int64, charge func(bytes int) error) (chunk []byte, next int64, err error) {
 	if iter == 0 {
 		return d.header, 1, nil
 	}
@@ -130,7 +131,7 @@ func (d *Dump) Chunk(iter int64) (chunk []byte, next int64, err error) {
 			continue
 		}
 		end := min(start+maxDumpChunk, n)
-		if chunk, err = LayerBytes(d.r, d.object, l, start, end); err != nil {
+		if chunk, err = LayerBytes(d.r, d.object, l, start, end, charge); err != nil {
 			return nil, 0, err
 		}
 		chunk = binary.LittleEndian.AppendUint32(chunk, chunkSum(d.mark, offset, chunk))

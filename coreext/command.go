@@ -1,6 +1,7 @@
 package coreext
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/sievekv/sievekv/kv/text"
@@ -14,7 +15,7 @@ func commandCommand() module.Command {
 	return module.Command{
 		Name: "COMMAND", Arity: -1, Group: "server", Categories: []string{"connection"}, Summary: "Answers the command table, or a part of it.",
 		Complexity: perCommand, Example: "COMMAND GETKEYS MSET user:1 ann user:2 bob",
-		Handler: func(c *module.Call) reply.Reply { return describeAll(c.Host.Commands()) },
+		Handler: func(c *module.Call) reply.Reply { return describeAll(c, c.Host.Commands()) },
 		Subcommands: []module.Command{
 			{Name: "COUNT", Arity: 2, Summary: "Answers the number of commands.", Complexity: "O(1)", Handler: countCommands},
 			{
@@ -34,7 +35,7 @@ func commandCommand() module.Command {
 				Name: "GETKEYS", Arity: -4, Syntax: "command [word [word ...]]",
 				Summary: "Answers which words of a command are keys.", Complexity: "O(N) for N words",
 				Handler: func(c *module.Call) reply.Reply {
-					return keysOfCommand(c, func(key []byte, _ string) reply.Reply { return reply.Bulk(key) })
+					return keysOfCommand(c, func(key []byte, _ string) reply.Reply { return reply.Bulk(bytes.Clone(key)) })
 				},
 			},
 			{
@@ -42,7 +43,7 @@ func commandCommand() module.Command {
 				Summary: "Answers which words of a command are keys, and what the command does with them.", Complexity: "O(N) for N words",
 				Handler: func(c *module.Call) reply.Reply {
 					return keysOfCommand(c, func(key []byte, flags string) reply.Reply {
-						return reply.Array(reply.Bulk(key), flagSet(flags))
+						return reply.Array(reply.Bulk(bytes.Clone(key)), flagSet(flags))
 					})
 				},
 			},
@@ -91,21 +92,31 @@ func listCommands(c *module.Call) reply.Reply {
 
 func commandInfo(c *module.Call) reply.Reply {
 	if len(c.Args) == 0 {
-		return describeAll(c.Host.Commands())
+		return describeAll(c, c.Host.Commands())
 	}
-	list := make([]reply.Reply, len(c.Args)) // nil for an unknown name
-	for i, name := range c.Args {
-		if cmd := c.Host.Named(name); cmd != nil {
-			list[i] = cmd.Describe()
-		}
-	}
-	return reply.Array(list...)
+	return describeAll(c, namedCommands(c))
 }
 
-func describeAll(commands []*module.Command) reply.Reply {
-	list := make([]reply.Reply, len(commands))
-	for i, cmd := range commands {
-		list[i] = cmd.Describe()
+// namedCommands returns the commands that the arguments name, nil for an unknown name.
+func namedCommands(c *module.Call) []*module.Command {
+	list := make([]*module.Command, len(c.Args))
+	for i, name := range c.Args {
+		list[i] = c.Host.Named(name)
+	}
+	return list
+}
+
+func describeAll(c *module.Call, commands []*module.Command) reply.Reply {
+	var list []reply.Reply
+	for _, cmd := range commands {
+		entry := reply.Nil
+		if cmd != nil {
+			entry = c.Host.Description(cmd)
+		}
+		var err error
+		if list, err = c.Grow(list, entry); err != nil {
+			return module.ErrorReply(err)
+		}
 	}
 	return reply.Array(list...)
 }
@@ -126,26 +137,32 @@ func keysOfCommand(c *module.Call, show func(key []byte, flags string) reply.Rep
 		return reply.Error("ERR Invalid number of arguments specified for command")
 	}
 	var list []reply.Reply
+	var err error
 	cmd.Keys(args, func(key []byte, flags string) bool {
-		list = append(list, show(append([]byte{}, key...), flags))
-		return true
+		list, err = c.Grow(list, show(key, flags))
+		return err == nil
 	})
+	if err != nil {
+		return module.ErrorReply(err)
+	}
 	return reply.Array(list...)
 }
 
 func commandDocs(c *module.Call) reply.Reply {
 	commands := c.Host.Commands()
 	if len(c.Args) > 0 {
-		commands = nil
-		for _, name := range c.Args {
-			if cmd := c.Host.Named(name); cmd != nil {
-				commands = append(commands, cmd)
-			}
-		}
+		commands = namedCommands(c)
 	}
-	pairs := make([]reply.Pair, len(commands))
-	for i, cmd := range commands {
-		pairs[i] = cmd.Docs()
+	var pairs []reply.Pair
+	for _, cmd := range commands {
+		if cmd == nil {
+			continue
+		}
+		docs := c.Host.Documentation(cmd)
+		if err := c.Charge(docs.Value.Size()); err != nil {
+			return module.ErrorReply(err)
+		}
+		pairs = append(pairs, docs)
 	}
 	return reply.Map(pairs...)
 }

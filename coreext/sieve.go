@@ -168,6 +168,11 @@ func someStats(c *module.Call, limit int) (list []reply.Reply, err error) {
 func keyStats(c *module.Call, key []byte) (answer reply.Reply, err error) {
 	if err = c.Context.Err(); err == nil {
 		err = c.Read(func(r kv.Reader) error {
+			give, err := borrowStats(c, r, key)
+			if err != nil {
+				return err
+			}
+			defer give()
 			s, err := r.Stats(key)
 			if answer = reply.Nil; err == nil && s != nil {
 				answer = statsReply(s)
@@ -179,6 +184,16 @@ func keyStats(c *module.Call, key []byte) (answer reply.Reply, err error) {
 		err = c.Charge(answer.Size())
 	}
 	return answer, err
+}
+
+// borrowStats counts the memory for the statistics of a key while they are made: then the reply is counted.
+func borrowStats(c *module.Call, r kv.Reader, key []byte) (give func(), err error) {
+	const layerBytes = 2 << 10 // roughly
+	o, err := r.Lookup(key)
+	if o == nil || err != nil {
+		return func() {}, err
+	}
+	return c.Borrow(len(o.Layers()) * layerBytes)
 }
 
 func statsReply(s *kv.KeyStats) reply.Reply {

@@ -103,6 +103,11 @@ func (c *Call) Charge(bytes int) error {
 	return c.Session.charge(bytes + elementBytes)
 }
 
+// Grow appends an element to the list of a reply, whose memory it counts.
+func (c *Call) Grow(list []reply.Reply, element reply.Reply) ([]reply.Reply, error) {
+	return append(list, element), c.Session.charge(element.Size())
+}
+
 // keptBytes is the most memory for a string that a session keeps.
 const keptBytes = 1 << 10
 

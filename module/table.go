@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
@@ -23,6 +24,8 @@ type Table struct {
 	settings []Setting
 
 	serving atomic.Bool // the services work for an open store
+
+	described, documented sync.Map // of *Command: what Description and Documentation return
 }
 
 // hasServices reports whether a module has services that run.
@@ -180,6 +183,24 @@ func (t *Table) Named(name []byte) *Command {
 		return cmd
 	}
 	return cmd.subcommand([]byte(sub))
+}
+
+// Description returns what Command.Describe does for a command of the table. Making it takes time, so the table keeps it.
+func (t *Table) Description(cmd *Command) reply.Reply {
+	r, ok := t.described.Load(cmd)
+	if !ok {
+		r, _ = t.described.LoadOrStore(cmd, cmd.Describe())
+	}
+	return r.(reply.Reply)
+}
+
+// Documentation is Description for Command.Docs.
+func (t *Table) Documentation(cmd *Command) reply.Pair {
+	p, ok := t.documented.Load(cmd)
+	if !ok {
+		p, _ = t.documented.LoadOrStore(cmd, cmd.Docs())
+	}
+	return p.(reply.Pair)
 }
 
 // unknown returns the error for words that call no command.

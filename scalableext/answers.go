@@ -123,13 +123,27 @@ func Bool(answer bool, err error) reply.Reply {
 	return reply.Bool(answer)
 }
 
+// answerBytes is roughly the memory of what Answer asks and answers about a layer.
+const answerBytes = 512
+
 // Answer answers a command about the filter as a whole with what ask returns. ask must not read blocks. The command
 // has a key and at most one more word.
 func Answer[F, T any](c *module.Call, h *Handle[F], ask func(*F, kv.Reader) T, show func(T) reply.Reply) reply.Reply {
 	if len(c.Args) > 2 {
 		return module.WrongArity(c.Command)
 	}
-	said, err := Ask(h, ask)
+	var said T
+	charged := false
+	err := h.readSteady(func(r kv.Reader) error {
+		o, f, err := h.find(r)
+		if err == nil && !charged {
+			charged, err = true, c.Charge(len(o.Layers())*answerBytes)
+		}
+		if err == nil {
+			said = ask(f, r)
+		}
+		return err
+	})
 	if err != nil {
 		return ErrorReply(err)
 	}

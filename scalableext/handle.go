@@ -225,15 +225,21 @@ func Ask[F, T any](h *Handle[F], ask func(*F, kv.Reader) T) (said T, err error) 
 
 // Find resolves the key, and remembers the filter.
 func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
+	_, f, err := h.find(r)
+	return f, err
+}
+
+// find is Find, and also returns the filter's object.
+func (h *Handle[F]) find(r kv.Reader) (*kv.Object, *F, error) {
 	o, err := r.Lookup(h.Key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f, err := kv.As[*F](h.Key, o)
 	if err == nil && !r.Fixed() { // no commit changes what a snapshot finds
 		h.Current.Store(f)
 	}
-	return f, err
+	return o, f, err
 }
 
 // Staged returns the filter as a writer sees it, and remembers it if the writer has not changed it.

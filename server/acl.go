@@ -172,17 +172,18 @@ func (l *aclLog) reset() {
 	l.mu.Unlock()
 }
 
-// newest returns up to n entries, the newest first.
-func (l *aclLog) newest(n int64) reply.Reply {
+// newest answers up to n entries, the newest first.
+func (l *aclLog) newest(c *module.Call, n int64) reply.Reply {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []reply.Reply
+	var err error
 	for _, e := range slices.Backward(l.entries) {
 		if int64(len(list)) >= n {
 			break
 		}
-		list = append(list, reply.Map(
+		list, err = c.Grow(list, reply.Map(
 			reply.Field("count", reply.Int(e.count)),
 			reply.Field("reason", reply.BulkString(e.reason)),
 			reply.Field("context", reply.BulkString(e.context)),
@@ -194,6 +195,9 @@ func (l *aclLog) newest(n int64) reply.Reply {
 			reply.Field("timestamp-created", reply.Int(e.created.UnixMilli())),
 			reply.Field("timestamp-last-updated", reply.Int(e.updated.UnixMilli())),
 		))
+		if err != nil {
+			return module.ErrorReply(err)
+		}
 	}
 	return reply.Array(list...)
 }
@@ -209,22 +213,31 @@ func aclCommands() []module.Command {
 		sub("DRYRUN", -4, module.Admin, "username command [arg ...]", "Answers OK if a user may run a command, otherwise why not.", aclDryRun),
 		sub("GENPASS", -2, 0, "[bits]", "Answers a random password in hexadecimal digits, of 256 bits or as many as given.", aclGenPass),
 		sub("GETUSER", 3, module.Admin, "username", "Answers the rules of a user, nil if there is no such user.", aclGetUser),
-		sub("LIST", 2, module.Admin, "", "Answers the users as lines of an ACL file.", func(c *conn, _ *module.Call) reply.Reply {
-			return eachUser(c, (*acl.User).String)
+		sub("LIST", 2, module.Admin, "", "Answers the users as lines of an ACL file.", func(c *conn, call *module.Call) reply.Reply {
+			return eachUser(c, call, (*acl.User).Size, (*acl.User).String)
 		}),
 		sub("LOAD", 2, module.Admin|module.NoMulti, "", "Replaces all users by those of the ACL file; changes nothing if a line is wrong.", aclLoad),
 		sub("LOG", -2, module.Admin, "[count | RESET]", "Answers the last commands and logins that were refused, at most count, 10 by default.", aclLogCommand),
 		sub("SAVE", 2, module.Admin|module.NoMulti, "", "Writes the users to the ACL file.", aclSave),
 		sub("SETUSER", -3, module.Admin, "username [rule [rule ...]]", "Changes a user by rules, and creates the user if necessary; changes nothing if a rule is wrong.", aclSetUser),
-		sub("USERS", 2, module.Admin, "", "Answers the names of the users.", func(c *conn, _ *module.Call) reply.Reply { return eachUser(c, (*acl.User).Name) }),
+		sub("USERS", 2, module.Admin, "", "Answers the names of the users.", func(c *conn, call *module.Call) reply.Reply {
+			return eachUser(c, call, func(u *acl.User) int { return len(u.Name()) }, (*acl.User).Name)
+		}),
 		sub("WHOAMI", 2, 0, "", "Answers the name of the connection's user.", func(c *conn, _ *module.Call) reply.Reply {
 			return reply.BulkString(c.user.Name())
 		}),
 	}
 }
 
-func eachUser(c *conn, show func(*acl.User) string) reply.Reply {
-	return bulks(c.server.users.Users(), show)
+// eachUser answers a string for each user, of which size tells the length.
+func eachUser(c *conn, call *module.Call, size func(*acl.User) int, show func(*acl.User) string) reply.Reply {
+	users := c.server.users.Users()
+	for _, user := range users {
+		if err := call.Charge(size(user)); err != nil {
+			return module.ErrorReply(err)
+		}
+	}
+	return bulks(users, show)
 }
 
 func bulks[T any](list []T, show func(T) string) reply.Reply {
@@ -283,10 +296,14 @@ func aclDryRun(c *conn, call *module.Call) reply.Reply {
 	case !cmd.Takes(len(words)):
 		return module.WrongArity(cmd)
 	}
-	if denial := user.Check(cmd, args); denial != nil {
-		return reply.BulkString(denial.Verbose())
+	denial := user.Check(cmd, args)
+	if denial == nil {
+		return reply.OK
 	}
-	return reply.OK
+	if err := call.Charge(bytesOf(call.Args, 0)); err != nil {
+		return module.ErrorReply(err)
+	}
+	return reply.BulkString(denial.Verbose())
 }
 
 func aclGenPass(_ *conn, call *module.Call) reply.Reply {
@@ -315,6 +332,9 @@ func aclGetUser(c *conn, call *module.Call) reply.Reply {
 	user := c.server.users.User(string(call.Args[0]))
 	if user == nil {
 		return reply.Nil
+	}
+	if err := call.Charge(user.Size()); err != nil {
+		return module.ErrorReply(err)
 	}
 	d := user.Describe()
 	fields := func(s acl.Selector) []reply.Pair {
@@ -368,7 +388,7 @@ func aclLogCommand(c *conn, call *module.Call) reply.Reply {
 	if refused != nil {
 		return *refused
 	}
-	return c.server.denials.newest(n)
+	return c.server.denials.newest(call, n)
 }
 
 func aclSetUser(c *conn, call *module.Call) reply.Reply {

@@ -235,3 +235,9 @@ func (s *Server) awaitPass() {
 
 // Watched returns how many connections run, or wait to run, what is given up when their clients are gone.
 func (s *Server) Watched() int { return int(s.watched.Load()) }
+
+// Hold counts so many bytes as held by clients until give is called.
+func (s *Server) Hold(bytes int64) (give func()) {
+	s.held.Add(bytes)
+	return func() { s.held.Add(-bytes) }
+}

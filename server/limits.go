@@ -104,13 +104,14 @@ func (c *conn) semaphore(cmd *module.Command, words [][]byte) chan struct{} {
 	return nil
 }
 
-// chargeWords counts the memory that a large command and its reply take for each word. It does so before the command
-// runs.
+// chargeWords counts the memory that a command and its reply take for each word, if that is more than every connection
+// may hold. It does so before the command runs.
 func (c *conn) chargeWords(words [][]byte) error {
-	if len(words) <= c.server.limits.largeWords {
+	n := len(words) * runningBytes
+	if n <= c.server.limits.small {
 		return nil
 	}
-	return c.charge(len(words) * runningBytes)
+	return c.charge(n)
 }
 
 // mayWatch reports whether there is memory for watching more keys. WATCH asks before it runs: if the keys were too

@@ -109,19 +109,23 @@ func (l *slowLog) len() int {
 	return len(l.entries)
 }
 
-// newest returns up to n entries, the newest first. For -1 it returns all.
-func (l *slowLog) newest(n int64) reply.Reply {
+// newest answers up to n entries, the newest first. For -1 it answers all.
+func (l *slowLog) newest(c *module.Call, n int64) reply.Reply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []reply.Reply
+	var err error
 	for i := len(l.entries) - 1; i >= 0 && (n < 0 || int64(len(list)) < n); i-- {
 		e := &l.entries[i]
 		words := make([]reply.Reply, len(e.words))
 		for j, w := range e.words {
 			words[j] = reply.BulkString(w)
 		}
-		list = append(list, reply.Array(reply.Int(e.id), reply.Int(e.at.Unix()), reply.Int(e.took.Microseconds()),
+		list, err = c.Grow(list, reply.Array(reply.Int(e.id), reply.Int(e.at.Unix()), reply.Int(e.took.Microseconds()),
 			reply.Array(words...), reply.BulkString(e.client), reply.BulkString(e.name)))
+		if err != nil {
+			return module.ErrorReply(err)
+		}
 	}
 	return reply.Array(list...)
 }
@@ -156,7 +160,7 @@ func slowLogGet(s *Server, c *module.Call) reply.Reply {
 	if refused != nil {
 		return *refused
 	}
-	return s.slow.newest(n)
+	return s.slow.newest(c, n)
 }
 
 // countArgument returns the only argument of a command as a count, 10 if there is none. It refuses more arguments

@@ -321,6 +321,19 @@ func (s *selector) commandsText() string {
 	return strings.Join(append([]string{s.base}, s.rules...), " ")
 }
 
+// size returns roughly the length of String.
+func (s *selector) size() (n int) {
+	for _, p := range s.keys {
+		n += len("%R~ ") + len(p.text)
+	}
+	for _, list := range [][]string{s.channels, s.rules} {
+		for _, word := range list {
+			n += len("& ") + len(word)
+		}
+	}
+	return n
+}
+
 // String returns the rules that make the selector.
 func (s *selector) String() string {
 	var words []string

@@ -155,6 +155,17 @@ func (u *User) NoPassword() bool {
 	return r.on && r.nopass
 }
 
+// Size returns roughly the length of String, in bytes, without making it.
+func (u *User) Size() int {
+	const other = 64 // flags, and what is said of commands and channels
+	r := u.rules.Load()
+	n := len(u.name) + other + len(r.passwords)*other
+	for _, s := range r.selectors {
+		n += other + s.size()
+	}
+	return n
+}
+
 // String returns the user as a line of an ACL file. The line has the hashes of the passwords.
 func (u *User) String() string {
 	return u.rules.Load().line(u.name)

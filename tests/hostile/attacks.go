@@ -361,6 +361,14 @@ var special = []attack{
 	{"small transactions", true, func(a *attacker) {
 		a.endless(once(wire.Command("MULTI") + wire.Command("SET", "hostile", "v") + wire.Command("EXEC")))
 	}},
+	{"dumps", true, func(a *attacker) { a.endless(once(strings.Repeat(wire.Command("BF.SCANDUMP", "dumped", "1"), 10))) }},
+	{"dumps not read", true, func(a *attacker) {
+		if a.send(wire.Command("BF.SCANDUMP", []string{"dumped", "dumped:compatible"}[a.random.IntN(2)], "1")) {
+			sleep(a.ctx, time.Second)
+		}
+	}},
+	{"one command described many times", true, func(a *attacker) { a.endless(once(many("COMMAND INFO", 200_000, "acl"))) }},
+	{"statistics many times", true, func(a *attacker) { a.endless(once(many("SIEVE.STATS", 1000, "dumped"))) }},
 	{"counts", true, func(a *attacker) { a.endless(once(strings.Repeat(wire.Command("BITCOUNT", "bits"), 10))) }},
 	{"one count and gone", true, func(a *attacker) {
 		if a.send(wire.Command("BITCOUNT", "bits")) {

@@ -13,7 +13,7 @@
 // Besides the mix of all kinds there are scenes, --scene NAME,NAME or all, each with a few kinds, a server of its own, and
 // figures of its own: descriptors (of which the server may have 128), memory (of strangers), handshakes (of TLS), guessing (of
 // passwords), patterns (of users, also in transactions), transactions (that wait, or read for long), combinations (of bitmaps, by clients
-// that go away, beside transactions), counts (of large bitmaps) and metrics (the port for these). In some another good
+// that go away, beside transactions), counts (of large bitmaps), replies (dumps of filters and descriptions of commands, some of which nobody reads) and metrics (the port for these). In some another good
 // client gives larger commands, none of which may be refused.
 //
 // When an attack has ended the store has to take writes and reads. Then the server is attacked again, and ended by SIGTERM
@@ -164,6 +164,7 @@ type scene struct {
 	bulk        int    // bytes of values that another good client writes, 0 for no such client
 	patterns    bool   // there are keys for which patterns take long
 	bits        bool   // there is a bitmap that takes long to read
+	filters     bool   // there are filters with large dumps
 	metrics     bool   // the server answers for metrics, and a good client asks for them
 	metricsAt   string // where
 }
@@ -235,6 +236,11 @@ func attackServer(program *process.Program, dir string, s scene) (r *report, err
 	}
 	if s.bits {
 		if err := good.prepareBits(); err != nil {
+			return nil, err
+		}
+	}
+	if s.filters {
+		if err := good.prepareFilters(); err != nil {
 			return nil, err
 		}
 	}

@@ -31,6 +31,7 @@ var scenes = []scene{
 	{name: "transactions", only: "logins in a transaction,long reads in a transaction", bits: true},
 	{name: "combinations", only: "one bitmap many times,many bitmaps and gone,small transactions", bits: true},
 	{name: "counts", only: "counts,one count and gone", bits: true},
+	{name: "replies", only: "dumps,dumps not read,one command described many times,statistics many times", filters: true},
 	{name: "metrics", only: "metrics silent,metrics half a request,metrics wrong passwords,metrics requests,metrics long headers", metrics: true, bulk: 40 << 10},
 }
 
@@ -78,6 +79,21 @@ func (g *goodClient) prepareBits() error {
 	for i := range 4 {
 		end := (i + 1) * mib
 		if err := g.expect(fmt.Sprint(":", end), "SETRANGE", "bits", fmt.Sprint(end-mib), part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareFilters makes filters whose dumps are large, and are read without any memory of the filters.
+func (g *goodClient) prepareFilters() error {
+	for _, words := range [][]string{
+		{"BF.RESERVE", "dumped", "0.01", "20000000"},
+		{"CONFIG", "SET", "bf-layout", "compatible"},
+		{"BF.RESERVE", "dumped:compatible", "0.01", "20000000", "NONSCALING"},
+		{"CONFIG", "SET", "bf-layout", "native"},
+	} {
+		if err := g.expect("+OK", words...); err != nil {
 			return err
 		}
 	}

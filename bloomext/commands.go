@@ -170,9 +170,11 @@ func addSeries(c *module.Call, calls *module.Series) {
 	f := recalled(c)
 	known := f.residentSeries(calls, true)
 	if known > 0 {
-		if err := f.h.DB.Acknowledge(f.h.Current.Load().object, f.level); err != nil {
+		o := f.h.Current.Load().object
+		if err := f.h.DB.Acknowledge(o, f.level); err != nil {
 			known = 0
 		}
+		o.Uses().Adds(0, uint64(known))
 	}
 	if known == calls.Len() {
 		return
@@ -189,9 +191,14 @@ func addSeries(c *module.Call, calls *module.Series) {
 
 func existsSeries(c *module.Call, calls *module.Series) {
 	f := recalled(c)
-	for i := f.residentSeries(calls, false); i < calls.Len(); i++ {
+	n, yes := f.residentSeries(calls, false), 0
+	for _, r := range calls.Replies[:n] {
+		yes += int(r.Int())
+	}
+	f.h.CountAnswers(yes, n-yes)
+	for i := n; i < calls.Len(); i++ {
 		present, err := f.MayContain(calls.Args(i)[1])
-		calls.Replies[i] = scalableext.Existence(c, present, err)
+		calls.Replies[i] = scalableext.Existence(c, f.h, present, err)
 	}
 }
 
@@ -210,7 +217,10 @@ func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)
 }
 
-func exists(c *module.Call) reply.Reply { return scalableext.Exists(c, recalled(c)) }
+func exists(c *module.Call) reply.Reply {
+	f := recalled(c)
+	return scalableext.Exists(c, f, f.h)
+}
 
 func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
 

@@ -72,8 +72,8 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 		return mayContainRecent(h, c, item)
 	}
 	hash := c.hash.Sum(item)
-	if h.DB.Sampled(hash) {
-		c.touch(h.DB, hash)
+	if h.DB.Counted(hash) {
+		return mayContainCounted(h, c, hash, item)
 	}
 	// The fast path: the block of the newest layer is resident. It makes no calls except to hash and test, because
 	// each call costs as much as two probes.
@@ -87,6 +87,15 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 		}
 	}
 	if present, known := c.resident(hash, len(c.layers)); known {
+		return present, nil
+	}
+	return lookup(h, item)
+}
+
+// mayContainCounted is MayContain for a lookup that is counted.
+func mayContainCounted(h *handle, c *filter, hash uint64, item []byte) (bool, error) {
+	if present, known := c.seen(h.DB, hash, len(c.layers)); known {
+		h.CountResident(c.object, present)
 		return present, nil
 	}
 	return lookup(h, item)
@@ -129,6 +138,9 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 // mayContainPair is MayContain for a filter that was found, with another layout than the native one.
 func mayContainPair(h *handle, c *filter, p pair, item []byte) (bool, error) {
 	if present, known := c.seenPair(h.DB, p); known {
+		if h.DB.Counted(p.a) {
+			h.CountResident(c.object, present)
+		}
 		return present, nil
 	}
 	return lookup(h, item)
@@ -155,22 +167,31 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
 	if h.DB.Ready() && c.object.Live() {
-		var present, known bool
-		if c.flat {
-			present, known = c.seenPair(h.DB, c.pair(item))
-		} else if c.grown() {
-			present, known = c.noted(h.DB, c.hash.Sum(item))
-		} else {
-			present, known = c.seen(h.DB, c.hash.Sum(item), c.asked(h.DB, true))
-		}
+		present, known, hash := c.has(h.DB, item)
 		if present && c.object.Live() { // else the bits may be those of the key that it was renamed to
+			h.CountKnown(c.object, hash)
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
 		if !known { // blocks are read into memory before the key is locked, so that other adds need not wait meanwhile
-			_, _ = lookup(h, item) // an error comes again below
+			_, _, _ = read(h, item) // an error comes again below
 		}
 	}
 	return f.stage(item, spec)
+}
+
+// has looks for an item that is to be added in resident blocks, and returns a hash of it.
+func (f *filter) has(db *kv.DB, item []byte) (present, known bool, hash uint64) {
+	if f.flat {
+		p := f.pair(item)
+		present, known = f.seenPair(db, p)
+		return present, known, p.a
+	}
+	if hash = f.hash.Sum(item); f.grown() {
+		present, known = f.noted(db, hash)
+	} else {
+		present, known = f.seen(db, hash, f.asked(db, true))
+	}
+	return present, known, hash
 }
 
 // seen is resident, and counts the lookup for the cache.
@@ -208,12 +229,23 @@ func (f *filter) touch(db *kv.DB, hash uint64) {
 }
 
 // lookup is the slow path: a block is not resident, or the key must be resolved again.
-func lookup(h *handle, item []byte) (present bool, err error) {
+func lookup(h *handle, item []byte) (bool, error) {
+	present, c, err := read(h, item)
+	if err != nil {
+		return true, err
+	}
+	h.CountRead(c.object, present)
+	return present, nil
+}
+
+// read is lookup without a count. It also returns the filter.
+func read(h *handle, item []byte) (present bool, found *filter, err error) {
 	err = h.Look(func(r kv.Reader, c *filter) (err error) {
+		found = c
 		present, err = c.look(r, item)
 		return err
 	})
-	return present || err != nil, err
+	return present, found, err
 }
 
 // look answers from resident blocks where it can, and reads the others.
@@ -259,6 +291,11 @@ func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 	var logged *filter
 	var hash uint64
 	added, err := f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (added bool, err error) {
+		defer func() {
+			if err == nil {
+				c.object.Uses().Add(added)
+			}
+		}()
 		s := stager{w: w, c: c}
 		if c.flat {
 			return s.addPair(c.pair(item))
@@ -328,7 +365,8 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 }
 
 // addBatch stages as many of the items, from the first on, as surely fit into the commit, at least one. It returns their number.
-func addBatch[T any](f *Filter, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
+func addBatch[T any](f *Filter, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
+	defer func() { f.h.CountStaged(w, added, n, err) }()
 	c, err := f.h.Staged(w)
 	if err != nil {
 		return 0, err
@@ -396,6 +434,7 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 	if err := scalableext.SameLength(len(items), added); err != nil {
 		return 0, err
 	}
+	defer func() { f.h.CountStaged(w, added, n, err) }()
 	return stageMany(f.h, w, items, added, hash.Function.Sum)
 }
 
@@ -406,6 +445,7 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	if err := scalableext.SameLength(len(items), added); err != nil {
 		return 0, err
 	}
+	defer func() { f.h.CountStaged(w, added, n, err) }()
 	size, err := f.BatchSize(w)
 	if err != nil {
 		return 0, err

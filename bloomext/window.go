@@ -77,7 +77,11 @@ func (f *filter) asked(db *kv.DB, add bool) int {
 // mayContainRecent is MayContain for a windowed filter that was found. It asks at the end whether that has ended: then an item
 // may be in a slice that it does not have, and may have been added to that before the older one expired.
 func mayContainRecent(h *handle, c *filter, item []byte) (bool, error) {
-	if present, known := c.seen(h.DB, c.hash.Sum(item), c.asked(h.DB, false)); known && (present || c.object.Live()) {
+	hash := c.hash.Sum(item)
+	if present, known := c.seen(h.DB, hash, c.asked(h.DB, false)); known && (present || c.object.Live()) {
+		if h.DB.Counted(hash) {
+			h.CountResident(c.object, present)
+		}
 		return present, nil
 	}
 	return lookup(h, item)

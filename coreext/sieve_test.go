@@ -46,20 +46,21 @@ SIEVE.STATS seen
   => [["key" "seen" "type" "MBbloom--" "bytes" :128 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :4 "items_estimated" :0
   "distinct" :4 "capacity" :9 "fill" "0..." "expected_rate" "..." "error_rate" "0.01" "expansion" :2 "hash" "keyed"
   "layers" [["capacity" :3 "items" :3 "fill" "0..." "bits" :512 "hashes" :... "error_rate" "0.00..."]
-  ["capacity" :6 "items" :1 "fill" "0..." "bits" :512 "hashes" :... "error_rate" "..."]]]]
+  ["capacity" :6 "items" :1 "fill" "0..." "bits" :512 "hashes" :... "error_rate" "..."]]
+  "lookups_yes" :0 "lookups_no" :0 "adds_new" :4 "adds_known" :0]]
   | [{"key" "seen" ... "items" :4 "items_estimated" #f "distinct" :4 "capacity" :9 "fill" ,0... "error_rate" ,0.01 "expansion" :2 "hash" "keyed"
-  "layers" [{"capacity" :3 "items" :3 ...} {"capacity" :6 "items" :1 ...}]}]
+  "layers" [{"capacity" :3 "items" :3 ...} {"capacity" :6 "items" :1 ...}] "lookups_yes" :0 "lookups_no" :0 "adds_new" :4 "adds_known" :0}]
 SIEVE.STATS cart
   => [["key" "cart" "type" "MBbloomCF" "bytes" :2047 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :2 "deletes" :1
   "capacity" :1009 "load" "0.0017..." "expected_rate" "..." "error_rate" "0.001" "fingerprint_bits" :14 "bucket_size" :2 "max_iterations" :20
-  "expansion" :2 "max_layers" :4 "hash" "keyed" "layers" [["blocks" :1 "block_bytes" :2048 "capacity" :1009 "items" :2 "load" "0.0017..."]]]]
-  | [{"key" "cart" ... "layers" [{"blocks" :1 ...}]}]
+  "expansion" :2 "max_layers" :4 "hash" "keyed" "layers" [["blocks" :1 "block_bytes" :2048 "capacity" :1009 "items" :2 "load" "0.0017..."]] "lookups_yes" :0 "lookups_no" :0 "adds_new" :3 "adds_known" :0]]
+  | [{"key" "cart" ... "layers" [{"blocks" :1 ...}] "lookups_yes" :0 "lookups_no" :0 "adds_new" :3 "adds_known" :0}]
 SIEVE.STATS online
   => [["key" "online" "type" "CBloom---" "bytes" :128 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :1 "deletes_kept" :0
   "leftover" :0 "ordered" :1 "stuck" :0 "distinct" :1 "capacity" :10 "fill" "0..." "expected_rate" "..." "deleted_rate" "..."
   "error_rate" "0.001" "expansion" :0 "hash" "keyed"
-  "layers" [["capacity" :10 "items" :1 "fill" "0..." "stuck" :0 "counters" :256 "hashes" :... "error_rate" "0.001"]]]]
-  | [{"key" "online" ... "layers" [{"capacity" :10 ...}]}]
+  "layers" [["capacity" :10 "items" :1 "fill" "0..." "stuck" :0 "counters" :256 "hashes" :... "error_rate" "0.001"]] "lookups_yes" :0 "lookups_no" :0 "adds_new" :1 "adds_known" :0]]
+  | [{"key" "online" ... "layers" [{"capacity" :10 ...}] "lookups_yes" :0 "lookups_no" :0 "adds_new" :1 "adds_known" :0}]
 SIEVE.STATS
   => ["directory" "memory" "keys" :5 "disk_bytes" :... "table_bytes" :... "log_bytes" :... "reserve_bytes" :0 "durability" "always" "commits" :... "syncs" :...
   "cache" ["used_bytes" :... "budget_bytes" :268435456 "evictions" :0 "blocks_read" :...]

@@ -179,16 +179,21 @@ func mdel(c *module.Call) reply.Reply {
 	return reply.Bools(deleted)
 }
 
-func exists(c *module.Call) reply.Reply { return scalableext.Exists(c, recalled(c)) }
+func exists(c *module.Call) reply.Reply {
+	f := recalled(c)
+	return scalableext.Exists(c, f, f.h)
+}
 
 func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
 
 func countCommand(c *module.Call) reply.Reply {
-	n, err := handleOf(c).Count(c.Args[1])
+	f := handleOf(c)
+	n, err := f.Count(c.Args[1])
+	answer := scalableext.Count(c, f.h, n, err)
 	if n == MaxCount && err == nil {
 		return reply.AtLeast(MaxCount)
 	}
-	return scalableext.Count(c, n, err)
+	return answer
 }
 
 func card(c *module.Call) reply.Reply {

@@ -278,13 +278,19 @@ func (s *stager) add(h uint64) (bool, error) {
 		s.bump(l, fillCounter, 1)
 	}
 	s.bump(s.c.oldest(), itemsCounter, 1)
+	s.c.object.Uses().Add(absent)
 	return absent, nil
 }
 
 // addIfAbsent is add, but changes nothing if the item is present.
 func (s *stager) addIfAbsent(h uint64) (bool, error) {
-	if l, _, err := s.matching(h); l != nil || err != nil {
+	l, _, err := s.matching(h)
+	if err != nil {
 		return false, err
+	}
+	if l != nil {
+		s.c.object.Uses().Add(false)
+		return false, nil
 	}
 	return s.add(h)
 }

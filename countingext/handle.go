@@ -62,10 +62,22 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 		return lookup(h, item)
 	}
 	hash := c.hash.Sum(item)
+	if h.DB.Counted(hash) {
+		return mayContainCounted(h, c, hash, item)
+	}
+	if present, known := c.Resident(hash); known {
+		return present, nil
+	}
+	return lookup(h, item)
+}
+
+// mayContainCounted is MayContain for a lookup that is counted.
+func mayContainCounted(h *handle, c *filter, hash uint64, item []byte) (bool, error) {
 	if h.DB.Sampled(hash) {
 		c.Touch(h.DB, hash)
 	}
 	if present, known := c.Resident(hash); known {
+		h.CountResident(c.object, present)
 		return present, nil
 	}
 	return lookup(h, item)
@@ -98,10 +110,15 @@ func lookup(h *handle, item []byte) (bool, error) {
 
 // count returns how often an item was added; if enough is 1, only whether it was.
 func count(h *handle, item []byte, enough uint64) (n uint64, err error) {
+	var found *kv.Object
 	err = h.Look(func(r kv.Reader, c *filter) (err error) {
+		found = c.object
 		n, err = c.count(r, c.hash.Sum(item), enough)
 		return err
 	})
+	if err == nil {
+		h.CountRead(found, n > 0)
+	}
 	return n, err
 }
 

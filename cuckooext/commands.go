@@ -264,11 +264,11 @@ func (f *Filter) stageItems(s *stager, items [][]byte, onlyNew bool) (answers []
 		if err := f.h.GivenUp(looked); err != nil {
 			return nil, err
 		}
-		h, added := s.c.hash.Sum(item), true
+		h, added := s.c.hash.Sum(item), false
 		if onlyNew {
 			added, err = s.addIfAbsent(h)
 		} else {
-			err = s.add(h)
+			added, err = s.addAnyway(h)
 		}
 		switch {
 		case err == nil && added:
@@ -293,7 +293,7 @@ func boolReply(answer bool, err error) reply.Reply {
 }
 
 func add(c *module.Call) reply.Reply {
-	return boolReply(handleOf(c).adding(initialSpec, func(s *stager) (bool, error) { return true, s.add(s.c.hash.Sum(c.Args[1])) }))
+	return boolReply(handleOf(c).adding(initialSpec, func(s *stager) (bool, error) { return s.addAnyway(s.c.hash.Sum(c.Args[1])) }))
 }
 
 func addNX(c *module.Call) reply.Reply {
@@ -355,13 +355,17 @@ func showItems(c *module.Call, spec scalableext.Spec, items [][]byte, onlyNew bo
 	return reply.Array(list...)
 }
 
-func exists(c *module.Call) reply.Reply { return scalableext.Exists(c, recalled(c)) }
+func exists(c *module.Call) reply.Reply {
+	f := recalled(c)
+	return scalableext.Exists(c, f, f.h)
+}
 
 func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
 
 func countCommand(c *module.Call) reply.Reply {
-	n, err := handleOf(c).Count(c.Args[1])
-	return scalableext.Count(c, n, err)
+	f := handleOf(c)
+	n, err := f.Count(c.Args[1])
+	return scalableext.Count(c, f.h, n, err)
 }
 
 func del(c *module.Call) reply.Reply {

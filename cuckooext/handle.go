@@ -64,10 +64,22 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 		return lookup(h, item)
 	}
 	hash := c.hash.Sum(item)
+	if h.DB.Counted(hash) {
+		return mayContainCounted(h, c, hash, item)
+	}
+	if present, known := c.Resident(hash); known {
+		return present, nil
+	}
+	return lookup(h, item)
+}
+
+// mayContainCounted is MayContain for a lookup that is counted.
+func mayContainCounted(h *handle, c *filter, hash uint64, item []byte) (bool, error) {
 	if h.DB.Sampled(hash) {
 		c.Touch(h.DB, hash)
 	}
 	if present, known := c.Resident(hash); known {
+		h.CountResident(c.object, present)
 		return present, nil
 	}
 	return lookup(h, item)
@@ -99,10 +111,15 @@ func lookup(h *handle, item []byte) (bool, error) {
 
 // count returns the number of copies of an item; if enough is 1, only whether there is one.
 func count(h *handle, item []byte, enough int) (n int, err error) {
+	var found *kv.Object
 	err = h.Look(func(r kv.Reader, c *filter) (err error) {
+		found = c.object
 		n, err = c.count(r, c.hash.Sum(item), enough)
 		return err
 	})
+	if err == nil {
+		h.CountRead(found, n > 0)
+	}
 	return n, err
 }
 
@@ -159,6 +176,7 @@ func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 			c.Touch(h.DB, hash)
 		}
 		if present && even && !c.moved(hash, before) { // nor may the item be of the key that the filter was renamed to
+			h.CountKnown(c.object, hash)
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
 	}
@@ -219,15 +237,31 @@ func (s *stager) addAgain(h uint64) (bool, error) {
 	}
 	s.met = present
 	err = s.add(h)
+	if err == nil {
+		s.c.object.Uses().Add(!s.met)
+	}
 	return !s.met && err == nil, err
 }
 
+// addAnyway stages one more copy of an item without a look for others.
+func (s *stager) addAnyway(h uint64) (bool, error) {
+	err := s.add(h)
+	if err == nil {
+		s.c.object.Uses().Add(true)
+	}
+	return err == nil, err
+}
+
 func (s *stager) addIfAbsent(h uint64) (bool, error) {
-	if present, err := s.mayContainIn(s.c.layers, h); present || err != nil {
+	present, err := s.mayContainIn(s.c.layers, h)
+	if err != nil {
 		return false, err
 	}
-	err := s.add(h)
-	return err == nil, err
+	if present {
+		s.c.object.Uses().Add(false)
+		return false, nil
+	}
+	return s.addAnyway(h)
 }
 
 // entryBytes is roughly the most that an item takes of a commit: an operand of a few slots.

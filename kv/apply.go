@@ -8,6 +8,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/use"
 )
 
 // applier applies a commit to the cache, from the bytes of its batch alone: the same batches in the same order give
@@ -231,9 +232,10 @@ func (p *applier) header(key string, value []byte) {
 	}
 	layers := make([]*Layer, len(h.Layers))
 	var old *Object // the incarnation that lookups find now
+	var uses *use.Counts
 	for i, spec := range h.Layers {
 		if from, l := p.resident(h.ID, spec.Number, key); l != nil {
-			if layers[i] = l; from.open {
+			if layers[i], uses = l, from.o.uses; from.open {
 				old = from.o
 			}
 			continue
@@ -250,7 +252,7 @@ func (p *applier) header(key string, value []byte) {
 		}
 	}
 	p.dropKey(key)
-	o, err := newObject(p.db, key, h, layers)
+	o, err := newObject(p.db, key, h, layers, uses)
 	if err != nil {
 		return // it was staged successfully a moment ago; an object may always be closed
 	}
@@ -272,16 +274,12 @@ func (p *applier) resident(object, number uint64, key string) (from target, l *L
 	if from := p.find(object, number); from.l != nil {
 		return from, from.l
 	}
-	o := p.db.openObject(key)
+	o := p.db.Opened([]byte(key))
 	if o == nil || o.header.ID != object {
 		return target{}, nil
 	}
-	for _, l := range o.layers {
-		if l.spec.Number == number {
-			return target{o, l, true}, l
-		}
-	}
-	return target{}, nil
+	l = o.layer(number)
+	return target{o, l, true}, l
 }
 
 // take takes an object out of the map when its layers go on in another incarnation. From then on it is not closed to

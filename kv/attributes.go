@@ -41,8 +41,9 @@ func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
 	w.grow(storage.PerEntry + len(value))
 }
 
-// KeepAttributes stages the attributes of from, as last committed, as those of to.
+// KeepAttributes stages the attributes of from, as last committed, as those of to, which goes on with its counts, too.
 func (w *Writer) KeepAttributes(from, to *Object) (err error) {
+	to.uses = from.uses
 	prefix := format.AppendAttributeKey(nil, from.header.ID, "")
 	end := slices.Clone(prefix)
 	end[len(end)-1]++

@@ -43,6 +43,9 @@ func objectCacheKey(id uint64) uint64 { return residency.Mix(id ^ 0x9e3779b97f4a
 // residency.Sampled.
 func (db *DB) Sampled(h uint64) bool { return db.residency.Sampled(h) }
 
+// Counted reports whether a lookup of an item with hash h is to be counted, for 64 lookups: see residency.Counted.
+func (db *DB) Counted(h uint64) bool { return db.residency.Counted(h) }
+
 // Touch counts a lookup of a resident block. Blocks with many touches stay in memory.
 func (db *DB) Touch(o *Object, l *Layer, blk uint64) {
 	if db.enter() != nil {

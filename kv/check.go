@@ -76,30 +76,26 @@ func (db *DB) checker() (*check.Checker, *storage.Snapshot) {
 	return c, snap
 }
 
-// checked is what a check knows of the store.
+// checked is what a check knows of the store, as check.Store says.
 type checked struct{ db *DB }
 
-// Hash implements check.Store.
 func (s checked) Hash(key []byte) uint64 { return s.db.hash(key) }
 
-// String implements check.Store.
 func (s checked) String(h *format.Header) error {
 	_, err := format.StringOf(h)
 	return err
 }
 
-// Damage implements check.Store.
 func (s checked) Damage(ctx context.Context) ([]remains.Range, []string, error) {
 	return storage.Damage(ctx, s.db.store)
 }
 
-// Object implements check.Store.
 func (s checked) Object(key string, h *format.Header) (check.Object, string, error) {
 	layers := make([]*Layer, len(h.Layers))
 	for i, spec := range h.Layers {
 		layers[i] = newLayer(h, spec)
 	}
-	o, err := newObject(s.db, key, h, layers)
+	o, err := newObject(s.db, key, h, layers, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -113,34 +109,22 @@ func (s checked) Object(key string, h *format.Header) (check.Object, string, err
 	return c, "", nil
 }
 
-// checkedObject is an object that is checked.
+// checkedObject is an object that is checked, see check.Object.
 type checkedObject struct {
 	o        *Object
 	verifier Verifier // nil if there is none
 }
 
-func (c *checkedObject) layer(number uint64) *Layer {
-	for _, l := range c.o.layers {
-		if l.spec.Number == number {
-			return l
-		}
-	}
-	panic(fmt.Sprintf("kv: check of layer %d, which %q does not have", number, c.o.key))
-}
-
-// Wake implements check.Object.
 func (c *checkedObject) Wake() (at int64, known bool) {
 	return wakeOf(c.o), c.o.wakeKnown()
 }
 
-// Counters implements check.Object.
 func (c *checkedObject) Counters(layer uint64, counters [format.NumCounters]uint64) {
-	c.layer(layer).setCounters(counters)
+	c.o.layer(layer).setCounters(counters)
 }
 
-// Block implements check.Object.
 func (c *checkedObject) Block(layer, blk uint64, value []byte) error {
-	l := c.layer(layer)
+	l := c.o.layer(layer)
 	_, words := l.newBlock()
 	if _, err := block.Decode(words, c.o.header.Family, value); err != nil {
 		return storage.ReadError(err, "key %q: block %d of layer %d", c.o.key, blk, layer)
@@ -154,10 +138,8 @@ func (c *checkedObject) Block(layer, blk uint64, value []byte) error {
 	return nil
 }
 
-// Usable implements check.Object.
 func (c *checkedObject) Usable() error { return c.o.CheckCounters((*Layer).Counter) }
 
-// Done implements check.Object.
 func (c *checkedObject) Done() (note string, err error) {
 	if c.verifier == nil {
 		return "", nil

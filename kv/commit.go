@@ -225,7 +225,7 @@ func (w *Writer) addObjects(p *applier) {
 			continue
 		}
 		if w.gate == gateExclusive {
-			if open := w.db.openObject(o.key); open != nil {
+			if open := w.db.Opened([]byte(o.key)); open != nil {
 				o = open
 			}
 		}

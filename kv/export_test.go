@@ -116,7 +116,7 @@ func (db *DB) Changes() uint64 {
 func (db *DB) BlocksRead() uint64 { return db.stats.blocksRead.Load() }
 
 // OpenObject returns the object that is open under a key, nil if none is.
-func (db *DB) OpenObject(key string) *Object { return db.openObject(key) }
+func (db *DB) OpenObject(key string) *Object { return db.Opened([]byte(key)) }
 
 // OpenBytes returns what the open objects and their blocks take, as the cache counts it.
 func (db *DB) OpenBytes() (n int64) {

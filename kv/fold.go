@@ -3,7 +3,6 @@ package kv
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
@@ -64,11 +63,10 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	if err != nil || o == nil || o.header.ID != req.object {
 		return 0, err // something else is under the key now
 	}
-	i := slices.IndexFunc(o.layers, func(l *Layer) bool { return l.spec.Number == req.layer })
-	if i < 0 {
+	l := o.layer(req.layer)
+	if l == nil {
 		return 0, nil
 	}
-	l := o.layers[i]
 	value, err := db.foldedBlock(o, l, req.blk)
 	if err != nil || value == nil {
 		return 0, err

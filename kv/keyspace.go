@@ -131,7 +131,7 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 	found, params, expiry, token := db.strings.Get(hash, key, nil)
 	switch found {
 	case hot.String:
-		return newObject(db, string(key), format.StringHeader(params, expiry), nil)
+		return newObject(db, string(key), format.StringHeader(params, expiry), nil, nil)
 	case hot.Nothing:
 		return nil, nil
 	}
@@ -147,7 +147,7 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 	db.strings.Fill(token, hash, key, h.Params, h.Expiry, format.KeepsString(h))
 	if h.ID == 0 {
 		// No object in memory has the string. So a caller that reads a long one holds up no commit.
-		return newObject(db, string(key), h, nil)
+		return newObject(db, string(key), h, nil, nil)
 	}
 	o, opened, err := db.openSteady(sh, key, a.steady) // it reads the header again, under apply
 	if opened {
@@ -175,9 +175,6 @@ func (db *DB) Opened(key []byte) *Object {
 	defer sh.mu.RUnlock()
 	return sh.objects[string(key)]
 }
-
-// openObject returns the object that is open under a key, nil if none is.
-func (db *DB) openObject(key string) *Object { return db.Opened([]byte(key)) }
 
 // open reads the header of a key and puts the object into the map. The caller holds apply, shared.
 func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
@@ -224,7 +221,7 @@ func (db *DB) readObject(from storage.Reader, key []byte, large func(value []byt
 			return nil, damagedBeside(h, err, true)
 		}
 	}
-	o, err := newObject(db, string(key), h, layers)
+	o, err := newObject(db, string(key), h, layers, nil)
 	if err != nil {
 		return nil, damagedBeside(h, err, false)
 	}

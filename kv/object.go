@@ -1,12 +1,14 @@
 package kv
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/use"
 )
 
 // Object is an open object: one incarnation of what a key maps to. The header, the parameters and the list of layers
@@ -20,6 +22,7 @@ type Object struct {
 	typ    *Type // nil if the module is not registered
 	layers []*Layer
 	body   any
+	uses   *use.Counts // nil without a type; all incarnations share it
 
 	// state is 0 for a live object without expiry. Bit 0: this incarnation has
 	// ended; the bits above: the expiry in Unix milliseconds.
@@ -43,14 +46,15 @@ func EndedObject() *Object {
 	return o
 }
 
-func newObject(db *DB, key string, h *format.Header, layers []*Layer) (*Object, error) {
+// newObject returns an object with the counts of another incarnation, or, with nil, with its own.
+func newObject(db *DB, key string, h *format.Header, layers []*Layer, uses *use.Counts) (*Object, error) {
 	o := &Object{db: db, key: key, header: h, layers: layers}
 	o.state.Store(uint64(h.Expiry) << 1)
 	if t := db.registry.types[h.TypeName]; t != nil && h.ID != 0 {
 		if h.TypeVersion > t.Version {
 			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.TypeName, h.TypeVersion, t.Version)
 		}
-		o.typ = t
+		o.typ, o.uses = t, cmp.Or(uses, new(use.Counts))
 		body, err := t.open(o)
 		if err != nil {
 			return nil, fmt.Errorf("key %q: %w", key, err)
@@ -98,6 +102,9 @@ func (o *Object) expiredBy(now int64) bool {
 	return at != 0 && at <= now || o.header.Hidden
 }
 
+// Uses has the counts of the object's use since it was opened. A snapshot shares them if the object is open outside of it.
+func (o *Object) Uses() *use.Counts { return o.uses }
+
 // ID returns the object's id, which no other object of the store ever has; 0 for a string kept in its header. RENAME
 // keeps it.
 func (o *Object) ID() uint64 { return o.header.ID }
@@ -124,6 +131,16 @@ func (o *Object) Lossy() bool { return o.header.Lossy }
 // Hidden reports whether the object is hidden, see Writer.Hidden.
 func (o *Object) Hidden() bool { return o.header.Hidden }
 
+// layer returns the layer with a number, nil if there is none.
+func (o *Object) layer(number uint64) *Layer {
+	for _, l := range o.layers {
+		if l.spec.Number == number {
+			return l
+		}
+	}
+	return nil
+}
+
 // Layers returns the layers, oldest first. The slice must not be changed.
 func (o *Object) Layers() []*Layer { return o.layers }
 
@@ -137,7 +154,7 @@ func (o *Object) inline() bool { return o.header.ID == 0 }
 // bytes returns the memory of an open object without its full-size blocks: the structs, two map entries, the
 // residency entry, and the block of each layer that has only one.
 func (o *Object) bytes() int64 {
-	const perObject = int64(unsafe.Sizeof(Object{})+unsafe.Sizeof(format.Header{})) + 480
+	const perObject = int64(unsafe.Sizeof(Object{})+unsafe.Sizeof(format.Header{})+unsafe.Sizeof(use.Counts{})) + 480
 	const perLayer = int64(unsafe.Sizeof(Layer{})) + 160
 	n := perObject + int64(len(o.key)) + int64(len(o.header.Params))
 	if o.typ != nil {

@@ -75,7 +75,7 @@ func (w *Writer) make(key []byte, h format.Header) (*Object, error) {
 	for i, spec := range h.Layers {
 		layers[i] = newLayer(&h, spec)
 	}
-	return newObject(w.db, string(key), &h, layers)
+	return newObject(w.db, string(key), &h, layers, nil)
 }
 
 // put stages an object under a key, and replaces what is there.
@@ -189,7 +189,7 @@ func (w *Writer) Rename(src, dst []byte) error {
 	if err != nil {
 		return err
 	}
-	moved, err := newObject(w.db, string(dst), o.header, o.layers)
+	moved, err := newObject(w.db, string(dst), o.header, o.layers, o.uses)
 	if err != nil {
 		return err
 	}

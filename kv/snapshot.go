@@ -107,6 +107,9 @@ func (v *snapshot) keep(key []byte, o *Object) {
 	cost := int64(perKey + len(key))
 	if o != nil {
 		cost += o.bytes()
+		if live := v.db.Opened(key); live != nil && live.header.ID == o.header.ID {
+			o.uses = live.uses
+		}
 	}
 	if v.kept+cost > maxSnapshotObjects {
 		v.objects, v.kept = make(map[string]*Object), 0
@@ -165,15 +168,15 @@ func (v *snapshot) borrowing(look func() error) (kept bool, err error) {
 
 // borrow returns a block in memory if no commit has changed it since the snapshot; else nil.
 func (v *snapshot) borrow(o *Object, l *Layer, blk uint64) *Line {
-	live := v.db.openObject(o.key)
+	live := v.db.Opened([]byte(o.key))
 	if live == nil || live.header.ID != o.header.ID {
 		return nil
 	}
-	i := slices.IndexFunc(live.layers, func(now *Layer) bool { return now.spec.Number == l.spec.Number })
-	if i < 0 || live.layers[i].changed.After(blk, v.last) { // also if the number is now that of a smaller layer
+	now := live.layer(l.spec.Number)
+	if now == nil || now.changed.After(blk, v.last) { // also if the number is now that of a smaller layer
 		return nil
 	}
-	b := borrowedBlock{live.layers[i], blk}
+	b := borrowedBlock{now, blk}
 	first := b.layer.Resident(blk)
 	switch n := len(v.borrowed); {
 	case first == nil || n == 16*maxSnapshotBlocks:

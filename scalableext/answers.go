@@ -64,15 +64,16 @@ type Lookup interface {
 	MayContainMany(items [][]byte, present []bool) error
 }
 
-// Exists answers whether an item may be in a filter.
-func Exists(c *module.Call, f Lookup) reply.Reply {
+// Exists answers whether an item may be in a filter, whose handle is h.
+func Exists[F any](c *module.Call, f Lookup, h *Handle[F]) reply.Reply {
 	present, err := f.MayContain(c.Args[1])
-	return Existence(c, present, err)
+	return Existence(c, h, present, err)
 }
 
 // Existence answers what MayContain has returned.
-func Existence(c *module.Call, present bool, err error) reply.Reply {
+func Existence[F any](c *module.Call, h *Handle[F], present bool, err error) reply.Reply {
 	countMissing(c, err)
+	h.CountAnswer(present, err)
 	if err != nil && !Absent(err) {
 		return ErrorReply(err)
 	}
@@ -95,8 +96,9 @@ func MExists(c *module.Call, f Lookup) reply.Reply {
 }
 
 // Count answers a count of an item.
-func Count(c *module.Call, n int, err error) reply.Reply {
+func Count[F any](c *module.Call, h *Handle[F], n int, err error) reply.Reply {
 	countMissing(c, err)
+	h.CountAnswer(n > 0, err)
 	switch {
 	case Absent(err):
 		return reply.Int(0)

@@ -119,16 +119,26 @@ func loadSorted[F any](h *Handle[F], items []BatchItem, present []bool, load fun
 // MayContainMany calls look to set present, which must have so many elements. After an error it sets all of them to
 // true.
 func (h *Handle[F]) MayContainMany(items int, present []bool, look func(kv.Reader, *F) error) error {
-	err := SameLength(items, present)
-	if err != nil {
+	if err := SameLength(items, present); err != nil {
 		return err
 	}
-	if err = h.Look(look); err != nil {
+	var found *kv.Object
+	err := h.readSteady(func(r kv.Reader) error {
+		o, f, err := h.find(r)
+		if err != nil {
+			return err
+		}
+		found = o
+		return look(r, f)
+	})
+	if err != nil {
 		for i := range present {
 			present[i] = true
 		}
+		return err
 	}
-	return err
+	h.countMany(found, present)
+	return nil
 }
 
 // StageMany calls change with the hash of each item, and keeps its answers. If block is nil, it does so in the order

@@ -73,7 +73,9 @@ func Describe[F any](describe func(*F, kv.Reader) kv.Description) func(kv.Reader
 		if err != nil {
 			return kv.Description{}, err
 		}
-		return describe(f, r), nil
+		d := describe(f, r)
+		d.Facts = append(d.Facts, useFacts(o.Uses().Totals())...)
+		return d, nil
 	}
 }
 

@@ -19,7 +19,8 @@ type Handle[F any] struct {
 
 	refused error // the error of every use if In could not bind the handle
 
-	ctx context.Context // of the command that the handle is for, nil if it is not for a command
+	ctx   context.Context // of the command that the handle is for, nil if it is not for a command
+	found *kv.Object      // that the command has found last, nil for other handles: many goroutines may use those
 
 	// Current is the filter that the last use found. Its object says whether it has ended. It is never nil: at first
 	// its object is one that has ended. A lookup looks first at the store, then at the object, then at the blocks:
@@ -80,6 +81,7 @@ func Recalled[F any](c *module.Call, key []byte, none *F) *Handle[F] {
 	if o := h.DB.Opened(key); o != nil {
 		if f, ok := o.Body().(*F); ok {
 			h.Current.Store(f)
+			h.found = o
 		}
 	}
 	return h
@@ -229,17 +231,23 @@ func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
 	return f, err
 }
 
-// find is Find, and also returns the filter's object.
+// find is Find that also returns the filter's object.
 func (h *Handle[F]) find(r kv.Reader) (*kv.Object, *F, error) {
 	o, err := r.Lookup(h.Key)
 	if err != nil {
 		return nil, nil, err
 	}
 	f, err := kv.As[*F](h.Key, o)
-	if err == nil && !r.Fixed() { // no commit changes what a snapshot finds
+	if err != nil {
+		return nil, nil, err
+	}
+	if !r.Fixed() { // no commit changes what a snapshot finds
 		h.Current.Store(f)
 	}
-	return o, f, err
+	if h.ctx != nil {
+		h.found = o
+	}
+	return o, f, nil
 }
 
 // Staged returns the filter as a writer sees it, and remembers it if the writer has not changed it.

@@ -12,11 +12,16 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-const statsHelp = `stats tells about the store, or about one KEY. For a filter it tells how many items it holds, how full it is,
+const statsHelp = `stats tells about the store, about one KEY, or with --filters about all filters. For a filter it tells how many items it holds, how full it is,
 which false-positive rate to expect now, and its layers; for another key its type, its bytes, and when it expires.
 
 Commits, syncs, blocks read and the like are counted from when the store was opened: with -d, by this run. The bytes that
-a key has on disk are an estimate, without what was written last.
+a key has on disk are an estimate, without what was written last. Lookups and adds of a filter are counted from when it
+was opened, which is when it is first used, or used again after it was closed to save memory.
+
+With --filters it lists the first filters of an order: --by fill puts those first that have the largest share of their
+capacity in use, growth those that have the most layers and then the most new items, and use those with the most lookups
+and adds. Columns found and not found are lookups, new and known are adds, by items.
 
 With --json it prints one object on one line, always with the same fields. Sizes are in bytes. expires_at_ms is in Unix
 milliseconds, 0 for never; expansion is 0 for a filter that does not grow.
@@ -24,22 +29,27 @@ milliseconds, 0 for never; expansion is 0 for a filter that does not grow.
 
 func (sh *shell) statsCommand() *cobra.Command {
 	var asJSON bool
+	var ranked filterFlags
 	cmd := &cobra.Command{
-		Use:   "stats [KEY] [flags]",
+		Use:   "stats [KEY | --filters] [flags]",
 		Short: "Tells facts and figures about a store or a key",
 		Long:  statsHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return exit.Usagef("usage: %s", cmd.UseLine())
 			}
-			return nil
+			return ranked.check(cmd.Flags(), args)
 		},
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if ranked.on {
+				return sh.statsOfFilters(cmd.Context(), ranked, asJSON)
+			}
 			return sh.stats(cmd.Context(), args, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON, on one line")
+	ranked.define(cmd.Flags())
 	return cmd
 }
 

@@ -134,7 +134,7 @@ var protocols = []mutation{
 	inKV("a view remembers a block for each lookup", edit{"kv/snapshot.go",
 		"first == nil || n == 16*maxSnapshotBlocks:", "first == nil:"}),
 	inKV("a view looks for a block in a smaller layer", edit{"kv/snapshot.go",
-		"if i < 0 || live.layers[i].changed.After(blk, v.last) {", "if i < 0 {"}),
+		"if now == nil || now.changed.After(blk, v.last) {", "if now == nil {"}),
 	inKV("a small commit has no number for a view", edit{"kv/small.go",
 		"	p.applied(o.changed.Load())\n", "	p.db = db\n"}),
 	inKV("a view takes a block that a commit has changed for unchanged", edit{"kv/apply.go",

@@ -113,7 +113,7 @@ var transactions = []mutation{
 		"	if err := h.Outside(ctx); err != nil {\n		return err\n	}\n",
 		""}),
 	{name: "a command does not look at what is in memory first", pkg: "./kv", tests: "^TestHandle_commandsTouch$", edits: []edit{{"scalableext/handle.go",
-		"			h.Current.Store(f)\n		}\n	}\n	return h\n", "			_ = f\n		}\n	}\n	return h\n"}}},
+		"			h.Current.Store(f)\n			h.found = o\n", "			_ = f\n"}}},
 	inWrites("a handle is bound to a transaction of another store", edit{"scalableext/handle.go",
 		"	case tx.DB() != h.DB:\n",
 		"	case tx.DB() == nil:\n"}),

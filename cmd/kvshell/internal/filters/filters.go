@@ -94,14 +94,20 @@ func Of(db *kv.DB, key []byte, kind string) Filter {
 // KindOf returns the name that --type takes for a type that the command TYPE answers. It is not ok if that is no
 // filter.
 func KindOf(typeName string) (kind string, ok bool) {
-	for kind, m := range map[string]module.Module{
-		Bloom: bloomext.Module(), Cuckoo: cuckooext.Module(), Counting: countingext.Module(),
-	} {
-		if m.Types[0].Name == typeName {
-			return kind, true
+	for i, name := range Types() {
+		if name == typeName {
+			return []string{Bloom, Cuckoo, Counting}[i], true
 		}
 	}
 	return "", false
+}
+
+// Types returns the types of filter as the command TYPE answers them: those of Bloom, Cuckoo and Counting.
+func Types() (names []string) {
+	for _, m := range []module.Module{bloomext.Module(), cuckooext.Module(), countingext.Module()} {
+		names = append(names, m.Types[0].Name)
+	}
+	return names
 }
 
 // New returns the filter of a type under a key, which need not exist.

@@ -117,6 +117,7 @@ type keyStats struct {
 	ExpiresAt     int64  `json:"expires_at_ms"`
 	Hash          string `json:"hash"` // of the items of a filter
 	Lossy         bool   `json:"lossy,omitempty"`
+	use                  // of a filter, since it was opened
 
 	bloom    *filterStats
 	cuckoo   *cuckooStats
@@ -254,6 +255,7 @@ func (s *keyStats) Text() string {
 		at := time.UnixMilli(s.ExpiresAt).UTC().Format(time.RFC3339)
 		expires = fmt.Sprintf("%s, in %d seconds", at, (s.ExpiresAt-time.Now().UnixMilli())/1000)
 	}
+	rows = append(rows, s.use.rows(s.layers() != "")...)
 	rows = append(rows, [][2]string{
 		{"bytes", bytes},
 		{"expires", expires},

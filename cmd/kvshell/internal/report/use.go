@@ -1,0 +1,115 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// use is how a filter was used since it was opened.
+type use struct {
+	LookupsYes uint64 `json:"lookups_yes"`
+	LookupsNo  uint64 `json:"lookups_no"`
+	AddsNew    uint64 `json:"adds_new"`
+	AddsKnown  uint64 `json:"adds_known"`
+}
+
+// rows returns what is told of the use of a filter, nothing for another key.
+func (u use) rows(isFilter bool) [][2]string {
+	if !isFilter {
+		return nil
+	}
+	return [][2]string{
+		{"lookups", fmt.Sprintf("%d since it was opened, %d answered yes", u.LookupsYes+u.LookupsNo, u.LookupsYes)},
+		{"adds", fmt.Sprintf("%d since it was opened, %d of new items", u.AddsNew+u.AddsKnown, u.AddsNew)},
+	}
+}
+
+// all returns the number of lookups and adds.
+func (u use) all() uint64 { return u.LookupsYes + u.LookupsNo + u.AddsNew + u.AddsKnown }
+
+// By are the orders that Filters knows.
+var By = []string{"fill", "growth", "use"}
+
+// Filters are the first filters of a store in an order: by their fill, the share of their capacity that is used; by
+// their growth, the number of their layers and then of new items; or by their use.
+type Filters struct {
+	by   string
+	most int
+
+	All  int         `json:"all"` // how many filters there are
+	List []filterRow `json:"filters"`
+}
+
+type filterRow struct {
+	Key      string  `json:"key"`
+	Type     string  `json:"type"`
+	Items    uint64  `json:"items"`
+	Capacity uint64  `json:"capacity"`
+	Fill     float64 `json:"fill"` // items by capacity
+	Layers   int     `json:"layers"`
+	use
+}
+
+// NewFilters returns an empty list, of at most so many filters in an order of By.
+func NewFilters(by string, most int) *Filters {
+	return &Filters{by: by, most: most, List: []filterRow{}}
+}
+
+// Add enters a key, given what SIEVE.STATS answers about it. It ignores keys that are not filters.
+func (f *Filters) Add(r reply.Reply) error {
+	result, err := Stats(r, true)
+	if err != nil {
+		return err
+	}
+	s, _ := result.(*keyStats)
+	row := filterRow{Key: s.Key, Type: s.Type, use: s.use}
+	switch {
+	case s.bloom != nil:
+		row.Items, row.Capacity, row.Layers = s.bloom.Items, s.bloom.Capacity, len(s.bloom.Layers)
+	case s.cuckoo != nil:
+		row.Items, row.Capacity, row.Layers = s.cuckoo.Items, s.cuckoo.Capacity, len(s.cuckoo.Layers)
+	case s.counting != nil:
+		row.Items, row.Capacity, row.Layers = s.counting.Items, s.counting.Capacity, len(s.counting.Layers)
+	default:
+		return nil
+	}
+	row.Fill = float64(row.Items) / float64(max(1, row.Capacity))
+	f.All++
+	i, _ := slices.BinarySearchFunc(f.List, row, f.compare)
+	f.List = slices.Insert(f.List, i, row)
+	f.List = f.List[:min(len(f.List), f.most)]
+	return nil
+}
+
+// compare puts the filter first that has more, and of two that have the same, the one with the smaller key.
+func (f *Filters) compare(a, b filterRow) int {
+	more := 0
+	switch f.by {
+	case "fill":
+		more = cmp.Compare(b.Fill, a.Fill)
+	case "growth":
+		more = cmp.Or(cmp.Compare(b.Layers, a.Layers), cmp.Compare(b.AddsNew, a.AddsNew))
+	case "use":
+		more = cmp.Compare(b.all(), a.all())
+	}
+	return cmp.Or(more, cmp.Compare(a.Key, b.Key))
+}
+
+// Text implements Result.
+func (f *Filters) Text() string {
+	rows := [][]string{{"items", "capacity", "fill", "layers", "found", "not found", "new", "known", "type", "key"}}
+	for _, r := range f.List {
+		rows = append(rows, []string{
+			fmt.Sprint(r.Items), fmt.Sprint(r.Capacity), fmt.Sprintf("%.2f %%", 100*r.Fill), fmt.Sprint(r.Layers),
+			fmt.Sprint(r.LookupsYes), fmt.Sprint(r.LookupsNo), fmt.Sprint(r.AddsNew), fmt.Sprint(r.AddsKnown), r.Type, fmt.Sprintf("%q", r.Key),
+		})
+	}
+	text := columns(rows)
+	if more := f.All - len(f.List); more > 0 {
+		text += fmt.Sprintf("and %d more\n", more)
+	}
+	return text
+}

@@ -19,7 +19,7 @@ import (
 )
 
 // filters knows of the filters of a store what an operator should: how many there are, how many are full, and which are
-// the largest and the fullest. It learns that in passes over all keys, which read no strings. A pass begins when somebody
+// the largest, the fullest and the most used. It learns that in passes over all keys, which read no strings. A pass begins when somebody
 // asks for metrics or gives commands, and goes on in the background, a few keys at a time, with pauses between, so that a
 // store of millions of filters costs a scrape no more than a small one.
 type filters struct {
@@ -52,8 +52,9 @@ type pass struct {
 // census is what a pass finds. It does not change once the pass has ended.
 type census struct {
 	all, full, growing, aboveRate uint64
+	use                           [len(useFacts)]uint64 // of all filters together
 
-	largest, fullest, worst ranking
+	largest, fullest, worst, used ranking
 }
 
 // ranking has the keys of the filters with the greatest values, the greatest first.
@@ -117,6 +118,9 @@ func (f facts) isAboveRate() bool {
 	return f.excess() > 1.2*math.Exp(chance)
 }
 
+// useFacts are the facts about the use of a filter.
+var useFacts = [...]string{"lookups_yes", "lookups_no", "adds_new", "adds_known"}
+
 // look adds a filter to what a pass has found. most is how many each ranking has.
 func (c *census) look(key string, f facts, most int) {
 	c.all++
@@ -134,11 +138,20 @@ func (c *census) look(key string, f facts, most int) {
 		c.aboveRate++
 		c.worst.add(most, key, f.excess())
 	}
+	sum := 0.0
+	for i, name := range useFacts {
+		n := f.number(name)
+		c.use[i] += uint64(n)
+		sum += n
+	}
+	if sum > 0 {
+		c.used.add(most, key, sum)
+	}
 }
 
 // keys returns the keys of all rankings, each once.
 func (c *census) keys() (keys []string) {
-	for _, r := range []ranking{c.largest, c.fullest, c.worst} {
+	for _, r := range []ranking{c.largest, c.fullest, c.worst, c.used} {
 		for _, one := range r {
 			if !slices.Contains(keys, one.key) {
 				keys = append(keys, one.key)
@@ -314,6 +327,36 @@ var (
 	}
 )
 
+// lookupsDesc and addsDesc are about the use of a filter, by useFacts.
+var (
+	lookupsDesc = desc("filter_lookups_total", "Lookups of a filter since it was opened, by their answer.", "key", "type", "answer")
+	addsDesc    = desc("filter_adds_total", "Adds to a filter since it was opened, of items that were new to it or known.", "key", "type", "item")
+	useMetrics  = [len(useFacts)]struct {
+		desc  *prometheus.Desc
+		value string // of the last label
+	}{{lookupsDesc, "yes"}, {lookupsDesc, "no"}, {addsDesc, "new"}, {addsDesc, "known"}}
+)
+
+// filtersInfo returns what INFO tells of filters: what the last pass has found, nothing before the first one. INFO may be
+// part of a transaction, and of a damaged store, so it begins none itself.
+func filtersInfo(s *Server) (fields []module.InfoField) {
+	s.filters.mu.Lock()
+	last := s.filters.last
+	s.filters.mu.Unlock()
+	if last == nil {
+		return nil
+	}
+	add := func(name string, n uint64) { fields = append(fields, module.InfoField{Name: name, Value: n}) }
+	add("filters", last.all)
+	add("filters_full", last.full)
+	add("filters_growing", last.growing)
+	add("filters_above_rate", last.aboveRate)
+	for i, name := range useFacts {
+		add("filter_"+name, last.use[i])
+	}
+	return fields
+}
+
 // collect sends what the last pass has found. With keys, it also sends metrics of the filters in the rankings.
 func (l *filters) collect(s *Server, keys bool, out chan<- prometheus.Metric) {
 	l.ask(s)
@@ -348,6 +391,9 @@ func (f facts) collect(key string, out chan<- prometheus.Metric) {
 		if _, ok := f[name]; ok {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, f.number(name), labels...)
 		}
+	}
+	for i, m := range useMetrics {
+		out <- prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, f.number(useFacts[i]), append(labels, m.value)...)
 	}
 }
 

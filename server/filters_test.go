@@ -279,3 +279,47 @@ func TestLabel(t *testing.T) {
 		}
 	}
 }
+
+// The most used filter is shown, though it is neither large nor full, with counts by kind. INFO has the sums of all filters.
+func TestMetrics_used(t *testing.T) {
+	db, s := memoryServer(t, nil)
+	session := module.NewSession(db)
+	do := func(line string) {
+		var words [][]byte
+		for _, word := range strings.Fields(line) {
+			words = append(words, []byte(word))
+		}
+		if r := session.Do(context.Background(), words); r.IsError() {
+			t.Fatalf("%s: %s", line, r)
+		}
+	}
+	do("CONFIG SET metrics-largest 1")
+	do("BF.RESERVE large 0.01 100000")
+	do("BF.RESERVE full 0.01 4 NONSCALING")
+	do("BF.MADD full a b c d")
+	do("BF.RESERVE used 0.01 1000")
+	do("BF.MADD used a b c a")
+	do("BF.MEXISTS used a b c d e")
+	do("BF.RESERVE other 0.01 1000")
+	do("BF.ADD other a")
+	w := httptest.NewRecorder()
+	s.MetricsHandler(&MetricsOptions{Hosts: []string{"example.com"}, Keys: true}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{
+		`sievekv_filter_lookups_total{answer="yes",key="used",type="MBbloom--"} 3`, `sievekv_filter_lookups_total{answer="no",key="used",type="MBbloom--"} 2`,
+		`sievekv_filter_adds_total{item="new",key="used",type="MBbloom--"} 3`, `sievekv_filter_adds_total{item="known",key="used",type="MBbloom--"} 1`,
+	} {
+		if !strings.Contains(w.Body.String(), "\n"+want+"\n") {
+			t.Errorf("the metrics have no %s:\n%s", want, w.Body.String())
+		}
+	}
+	if strings.Contains(w.Body.String(), `key="other"`) {
+		t.Error("the metrics have a filter that is neither large, full nor used")
+	}
+	var info strings.Builder
+	for _, field := range filtersInfo(s) {
+		fmt.Fprintf(&info, "%s=%v ", field.Name, field.Value)
+	}
+	if got, want := info.String(), "filters=4 filters_full=1 filters_growing=0 filters_above_rate=0 filter_lookups_yes=3 filter_lookups_no=2 filter_adds_new=8 filter_adds_known=1 "; got != want {
+		t.Errorf("INFO has %s, want %s", got, want)
+	}
+}

@@ -33,6 +33,7 @@ func (h *hub) services() []module.Service {
 		section("Errorstats", errorStatsInfo),
 		section("Cluster", func(*Server) []module.InfoField { return []module.InfoField{{Name: "cluster_enabled", Value: 0}} }),
 		section("Keyspace", keyspaceInfo),
+		section("Filters", filtersInfo),
 	}
 }
 

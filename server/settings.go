@@ -42,7 +42,7 @@ func settings(h *hub) []module.Setting {
 		integer(slowerThanSetting, 10_000, -1, math.MaxInt64, "Microseconds from which SLOWLOG keeps a command; -1 for none."),
 		integer(slowMaxSetting, 128, 0, 10_000, "How many commands SLOWLOG keeps."),
 		integer(aclLogMaxSetting, 128, 0, 10_000, "How many refused commands and logins ACL LOG keeps."),
-		integer(metricsSetting, 20, 0, 1000, "How many filters the metrics show: so many of the largest, of the fullest and of those above their rate."),
+		integer(metricsSetting, 20, 0, 1000, "How many filters the metrics show: so many of the largest, of the fullest, of those above their rate and of the most used."),
 	}
 }
 

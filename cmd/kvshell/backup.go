@@ -66,11 +66,11 @@ func (sh *shell) backup(ctx context.Context, target string, o backup.Options) (e
 		return err
 	}
 	defer sh.closeStore(db, &err)
-	if tty.IsTerminal(sh.stderr) {
+	if sh.stderr.IsTerminal() {
 		var bar *progress.Bar
 		o.Progress = func(done, total uint64) {
 			if bar == nil {
-				bar = progress.New(sh.stderr, int64(total))
+				bar = progress.New(sh.stderr.File(), int64(total))
 			}
 			bar.Show(int64(done), "backup")
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/bench"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -62,7 +61,7 @@ func (sh *shell) bench(ctx context.Context, during time.Duration, asJSON bool) (
 	}
 	defer func() { err = exit.JoinLocal(err, os.RemoveAll(dir)) }()
 	run := bench.Run{Dir: dir, During: during, Tell: func(what string) {
-		if tty.IsTerminal(sh.stderr) {
+		if sh.stderr.IsTerminal() {
 			fmt.Fprintln(sh.stderr, "measuring:", what)
 		}
 	}}

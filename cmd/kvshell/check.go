@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -62,15 +61,7 @@ func (sh *shell) check(ctx context.Context, o kv.CheckOptions, asJSON bool) erro
 	if err != nil {
 		return err
 	}
-	shown := report.text()
-	if asJSON {
-		b, err := json.Marshal(report)
-		if err != nil {
-			return err
-		}
-		shown = string(b) + "\n"
-	}
-	if err := sh.write(shown); err != nil {
+	if err := sh.printResult(&report, asJSON); err != nil {
 		return err
 	}
 	if len(report.Problems) > 0 {
@@ -160,7 +151,8 @@ func (sh *shell) checkServer(ctx context.Context, o kv.CheckOptions) (report che
 	return report, nil
 }
 
-func (r *checkReport) text() string {
+// Text implements report.Result.
+func (r *checkReport) Text() string {
 	text := fmt.Sprintf("keys    %d\nblocks  %d\nbytes   %d in blocks\n", r.Keys, r.Blocks, r.Bytes)
 	for _, note := range r.Notes {
 		text += fmt.Sprintf("note: %s\n", note)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
@@ -23,7 +24,7 @@ func TestDedup_chosenLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	sh := &shell{stdin: null, stdout: null, stderr: os.Stderr, name: programName}
+	sh := &shell{stdin: null, stdout: null, stderr: tty.NewMessages(os.Stderr), name: programName}
 	args := []string{"-d", filepath.Join(dir, "store"), "dedup", "--error", "1e-6", "seen", "-o", out, in}
 	if code := sh.run(t.Context(), args); code != 0 {
 		t.Fatalf("exit code %d", code)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
@@ -130,19 +129,8 @@ func (sh *shell) do(ctx context.Context, exec executor, words [][]byte, own []*c
 func (sh *shell) print(r reply.Reply) error {
 	text := sh.show.append(nil, r, sh.stdout)
 	if r.IsError() {
-		text = []byte(sh.paint(sh.stdout, string(text)))
+		text = []byte(tty.Paint(sh.stdout, string(text)))
 	}
 	_, err := sh.stdout.Write(text)
 	return exit.WithCode(exit.Local, err)
-}
-
-// paint returns the text of an error as it is shown on out: in red on a terminal with colours, unless $NO_COLOR is set
-// (https://no-color.org).
-func (sh *shell) paint(out *os.File, text string) string {
-	term := os.Getenv("TERM")
-	if !tty.IsTerminal(out) || os.Getenv("NO_COLOR") != "" || term == "" || term == "dumb" {
-		return text
-	}
-	const red, plain = "\x1b[31m", "\x1b[0m"
-	return red + text + plain
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/prompt"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/module"
 )
 
@@ -23,7 +24,7 @@ func testCompleter(t *testing.T, keys ...string) (*prompt.Completer, *bytes.Buff
 			t.Fatalf("%q: %s", key, r)
 		}
 	}
-	sh := &shell{stdout: os.Stdout, stderr: os.Stderr}
+	sh := &shell{stdout: os.Stdout, stderr: tty.NewMessages(os.Stderr)}
 	p := &interactive{shell: sh, exec: sh.storeExecutor(db)}
 	var out bytes.Buffer
 	return &prompt.Completer{Table: p.exec.Table, Keys: p.exec.Keys, Own: p.ownCommands, Out: &out}, &out
@@ -189,7 +190,7 @@ func TestCompletion_plain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sh := &shell{stdin: os.Stdin, stdout: out, stderr: os.Stderr}
+		sh := &shell{stdin: os.Stdin, stdout: out, stderr: tty.NewMessages(os.Stderr)}
 		code := sh.run(t.Context(), args)
 		text, err := os.ReadFile(out.Name())
 		if out.Close(); code != 0 || err != nil || !bytes.Contains(text, []byte("--")) || bytes.ContainsRune(text, '`') {

@@ -94,8 +94,8 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (er
 	}
 	defer sh.closeStore(db, &err)
 	sh.compareMemory(db.Options(), 0)
-	if tty.IsTerminal(sh.stderr) && (p.ToFile() || !tty.IsTerminal(sh.stdout)) {
-		p.Progress = progress.New(sh.stderr, p.InputSize())
+	if sh.stderr.IsTerminal() && (p.ToFile() || !tty.IsTerminal(sh.stdout)) {
+		p.Progress = progress.New(sh.stderr.File(), p.InputSize())
 	}
 	return p.Run(ctx, db)
 }

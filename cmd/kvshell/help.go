@@ -13,6 +13,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/reference"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 //go:generate sh -c "go run . help --markdown >../../docs/COMMANDS.md"
@@ -148,8 +149,15 @@ func (sh *shell) helpMarkdown(ctx context.Context) error {
 	return sh.write(text)
 }
 
+// write prints a text for people, in which there may be what a store or a server says.
 func (sh *shell) write(text string) error {
-	_, err := sh.stdout.WriteString(text)
+	_, err := sh.stdout.WriteString(reply.Printable(text))
+	return exit.WithCode(exit.Local, err)
+}
+
+// writeJSON prints a text in JSON.
+func (sh *shell) writeJSON(text []byte) error {
+	_, err := sh.stdout.Write(reply.PrintableJSON(text))
 	return exit.WithCode(exit.Local, err)
 }
 

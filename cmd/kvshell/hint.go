@@ -26,7 +26,7 @@ func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r repl
 		fmt.Fprintf(sh.stderr, "%s%s\n", sh.name, hint)
 		return
 	}
-	if r.IsError() || !tty.IsTerminal(sh.stdout) || !tty.IsTerminal(sh.stderr) {
+	if r.IsError() || !tty.IsTerminal(sh.stdout) || !sh.stderr.IsTerminal() {
 		return // before the server is asked for its table, which would be in vain
 	}
 	if cmd := exec.Table().Command(words[0]); cmd != nil && readsKey(cmd) && exec.IsMissing(ctx, words[cmd.FirstKey]) {

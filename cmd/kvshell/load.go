@@ -11,7 +11,6 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/load"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -102,8 +101,8 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 	}
 	fmt.Fprint(sh.stderr, in.Note())
 	var bar *progress.Bar
-	if tty.IsTerminal(sh.stderr) {
-		bar = progress.New(sh.stderr, in.Size)
+	if sh.stderr.IsTerminal() {
+		bar = progress.New(sh.stderr.File(), in.Size)
 	}
 	return run(ctx, key, in, f, bar)
 }

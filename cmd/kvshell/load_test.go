@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 )
 
 // numbers returns lines that are the numbers from one to another.
@@ -80,7 +81,7 @@ func BenchmarkLoad(b *testing.B) {
 		}
 		written := make(chan error, 1)
 		go func() { written <- writeNumbers(w, lines) }()
-		sh := &shell{stdin: r, stdout: devNull, stderr: devNull, directory: b.TempDir()}
+		sh := &shell{stdin: r, stdout: devNull, stderr: tty.NewMessages(devNull), directory: b.TempDir()}
 		code := sh.run(context.Background(), []string{"-d", sh.directory, "load", "k", "-"})
 		if err := errors.Join(<-written, r.Close()); code != exit.OK || err != nil {
 			b.Fatalf("exit code %d, %v", code, err)

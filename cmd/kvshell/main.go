@@ -35,7 +35,7 @@
 //	reference   makes docs/COMMANDS.md, and runs the examples in it
 //	report      what stats and plan print
 //	prompt      the line that is typed: editor, completion, history
-//	tty         the terminal: shows long text a screen at a time
+//	tty         the terminal: shows long text a screen at a time, and messages without what would command it
 //	progress    the progress bar, and counts of lines
 //	exit        exit codes, and errors that have one
 //	cliflags    types of flags, and errors about flags
@@ -51,6 +51,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 )
 
 // programName stands before messages.
@@ -59,6 +61,6 @@ const programName = "kvshell: "
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	sh := &shell{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, name: programName}
+	sh := &shell{stdin: os.Stdin, stdout: os.Stdout, stderr: tty.NewMessages(os.Stderr), name: programName}
 	os.Exit(sh.run(ctx, os.Args[1:]))
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 )
 
 // The budgets leave a quarter of Go's limit to garbage, and that limit leaves room for the program.
 func TestSharesOf(t *testing.T) {
 	for memory := int64(minMemory); memory <= maxMemory; memory = memory*5/4 + 1 {
 		s := sharesOf(memory)
-		o := (&shell{stderr: os.Stderr, memory: cliflags.Bytes(memory)}).options("dir", false)
+		o := (&shell{stderr: tty.NewMessages(os.Stderr), memory: cliflags.Bytes(memory)}).options("dir", false)
 		live := o.Budget() + s.clients
 		if live > s.goLimit*3/4 || s.goLimit+ownMemory > memory || live < memory/4 || s.clients < 1<<20 {
 			t.Errorf("%d: %d live, %+v", memory, live, s)
@@ -42,7 +43,7 @@ func runIn(t *testing.T, limit int64, stdin string, args ...string) (says string
 		defer f.Close()
 		files[i] = f
 	}
-	sh := &shell{stdin: files[0], stdout: files[1], stderr: files[2], name: programName}
+	sh := &shell{stdin: files[0], stdout: files[1], stderr: tty.NewMessages(files[2]), name: programName}
 	code = sh.run(context.Background(), args)
 	text, err := os.ReadFile(files[2].Name())
 	if err != nil {

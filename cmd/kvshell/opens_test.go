@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
@@ -84,7 +85,7 @@ func TestOpens(t *testing.T) {
 		{"d", []string{"-f", script}, 1, 0, exit.Refused},
 	} {
 		opened, tries = 0, 0
-		sh := &shell{stdin: null, stdout: null, stderr: null, name: programName}
+		sh := &shell{stdin: null, stdout: null, stderr: tty.NewMessages(null), name: programName}
 		code := sh.run(t.Context(), append([]string{"-d", filepath.Join(dir, tt.store)}, tt.args...))
 		if opened != tt.opens || tries != tt.tries || code != tt.code {
 			t.Errorf("%s %q: %d opens, %d tries, exit code %d; want %d, %d, %d",
@@ -125,7 +126,7 @@ func outputOf(t *testing.T, args ...string) (output string, code int) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	sh := &shell{stdin: out, stdout: out, stderr: out, name: programName}
+	sh := &shell{stdin: out, stdout: out, stderr: tty.NewMessages(out), name: programName}
 	code = sh.run(t.Context(), args)
 	text, err := os.ReadFile(out.Name())
 	if err != nil {

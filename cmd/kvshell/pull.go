@@ -285,8 +285,8 @@ func (sh *shell) reporting(o transfer.Options, size int64, copyAll func(transfer
 	}
 	o.Step = func(name string) { crashpoint.Reached(name) }
 	var bar *progress.Bar
-	if tty.IsTerminal(sh.stderr) && !o.DryRun {
-		bar = progress.New(sh.stderr, size)
+	if sh.stderr.IsTerminal() && !o.DryRun {
+		bar = progress.New(sh.stderr.File(), size)
 	}
 	o.Progress = func(r transfer.Report) { bar.Show(r.BytesRead, "%d keys", r.Keys()) }
 	report, err := copyAll(o)

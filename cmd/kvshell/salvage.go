@@ -10,7 +10,6 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/salvage"
 )
 
@@ -56,11 +55,11 @@ func (sh *shell) salvage(ctx context.Context, dir, newDir string, o salvage.Opti
 	case isBelow(newDir, dir):
 		return exit.Usagef("salvage: NEWDIR %s is inside DIR, %s, which salvage does not change: name a directory elsewhere", newDir, dir)
 	}
-	if tty.IsTerminal(sh.stderr) {
+	if sh.stderr.IsTerminal() {
 		var bar *progress.Bar
 		o.Progress = func(done, total uint64) {
 			if bar == nil {
-				bar = progress.New(sh.stderr, int64(total))
+				bar = progress.New(sh.stderr.File(), int64(total))
 			}
 			bar.Show(int64(done), "salvage")
 		}

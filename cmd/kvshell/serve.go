@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/serve"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -33,7 +33,7 @@ func (sh *shell) serveCommand() *cobra.Command {
 type logFlags struct{ format, level string }
 
 // handler returns the log's handler.
-func (f *logFlags) handler(out io.Writer) (slog.Handler, error) {
+func (f *logFlags) handler(out *tty.Messages) (slog.Handler, error) {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[f.level]
 	if !ok {
@@ -44,7 +44,7 @@ func (f *logFlags) handler(out io.Writer) (slog.Handler, error) {
 	case "text":
 		return slog.NewTextHandler(out, o), nil
 	case "json":
-		return slog.NewJSONHandler(out, o), nil
+		return slog.NewJSONHandler(out.JSON(), o), nil
 	}
 	return nil, exit.Usagef("serve: --log-format %s: must be text or json", f.format)
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
-	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -30,7 +29,8 @@ const dirVariable = "SIEVEKV_DIR"
 
 // shell is one run of the program.
 type shell struct {
-	stdin, stdout, stderr *os.File
+	stdin, stdout *os.File
+	stderr        *tty.Messages
 
 	// name stands before messages: the program's name, or nothing at the prompt.
 	name string
@@ -92,14 +92,14 @@ func (sh *shell) tell(err error) {
 	switch told, ok := err.(*exit.Error); {
 	case err == nil, ok && told.Err == nil:
 	case !ok && errors.Is(err, context.Canceled):
-		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+"interrupted"))
+		sh.stderr.Error(sh.name + "interrupted")
 	default:
 		plain := strings.ReplaceAll(strings.TrimSpace(text.Plain(err.Error())), "\n", "; ")
 		plain = optionNames.ReplaceAllString(plain, "")
 		if sh.address == nil {
 			plain = strings.ReplaceAll(plain, "(max-filter-bytes)", "(--max-filter-bytes)")
 		}
-		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+reply.Printable(plain)))
+		sh.stderr.Error(sh.name + plain)
 	}
 }
 

@@ -73,7 +73,7 @@ func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err err
 		}
 	}
 	if asJSON {
-		return sh.write(string(reply.AppendJSON(nil, r)))
+		return sh.writeJSON(reply.AppendJSON(nil, r))
 	}
 	result, err := report.Stats(r, len(args) > 0)
 	if err != nil {
@@ -84,13 +84,12 @@ func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err err
 
 // printResult writes a result as text, or as one JSON object.
 func (sh *shell) printResult(result report.Result, asJSON bool) error {
-	text := result.Text()
-	if asJSON {
-		b, err := json.Marshal(result)
-		if err != nil {
-			return err
-		}
-		text = string(b) + "\n"
+	if !asJSON {
+		return sh.write(result.Text())
 	}
-	return sh.write(text)
+	b, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	return sh.writeJSON(append(b, '\n'))
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/salvage"
@@ -57,9 +58,9 @@ func TestShell_logger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sh := &shell{stderr: file}
+		sh := &shell{stderr: tty.NewMessages(file)}
 		if tt.format != "" {
-			if sh.serveLog, err = (&logFlags{tt.format, tt.level}).handler(file); err != nil {
+			if sh.serveLog, err = (&logFlags{tt.format, tt.level}).handler(tty.NewMessages(file)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -76,7 +77,7 @@ func TestShell_logger(t *testing.T) {
 		}
 	}
 	for _, f := range []logFlags{{"xml", "info"}, {"text", "loud"}, {"", "info"}, {"text", ""}} {
-		if _, err := f.handler(os.Stderr); exit.Code(err) != exit.Usage {
+		if _, err := f.handler(tty.NewMessages(os.Stderr)); exit.Code(err) != exit.Usage {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
@@ -84,7 +85,7 @@ func TestShell_logger(t *testing.T) {
 
 func openScratchFor(t *testing.T) *kv.DB {
 	t.Helper()
-	db, err := (&shell{stderr: os.Stderr}).open("", false)
+	db, err := (&shell{stderr: tty.NewMessages(os.Stderr)}).open("", false)
 	return closedAtEnd(t, db, err)
 }
 

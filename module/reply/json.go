@@ -2,8 +2,11 @@ package reply
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -16,8 +19,8 @@ import (
 //	map                                {"key":value}, in order
 //	error                              {"error":"ERR not found"}
 //
-// This is what redis-cli --json prints, except for errors, infinities and bytes that are not UTF-8: for these,
-// redis-cli prints invalid JSON.
+// This is what redis-cli --json prints, except for errors, infinities and bytes that are not UTF-8, for which
+// redis-cli prints invalid JSON, and for characters that are not printable, which are escaped, see PrintableJSON.
 //
 // JSON strings hold only text. If a string is not UTF-8, AppendJSON writes it escaped: \xHH stands for the byte HH,
 // and \\ for a backslash. JSON then doubles every backslash, so a lone byte 0xff becomes "\\xff". A string that
@@ -27,7 +30,7 @@ import (
 // A map key is written as the string that AppendRaw shows: {"5":6} for the integer 5. (Its JSON in quotes would
 // double in length with each map that is a key of another.)
 func AppendJSON(dst []byte, r Reply) []byte {
-	return append(appendJSON(dst, r), '\n')
+	return append(append(dst, PrintableJSON(appendJSON(nil, r))...), '\n')
 }
 
 func appendJSON(dst []byte, r Reply) []byte {
@@ -112,4 +115,26 @@ func escapeBytes(text []byte) []byte {
 		text = text[size:]
 	}
 	return escaped
+}
+
+// PrintableJSON is Printable for a text in JSON, which stays the same for programs: unprintable characters, which only
+// strings can have, are escaped as \uHHHH. It returns the text itself if there are none.
+func PrintableJSON(text []byte) []byte {
+	var dst []byte
+	kept := 0
+	for at := 0; at < len(text); {
+		c, n := utf8.DecodeRune(text[at:])
+		if !unicode.IsPrint(c) && c != '\n' || c == utf8.RuneError && n == 1 {
+			dst = append(dst, text[kept:at]...)
+			for _, unit := range utf16.AppendRune(nil, c) {
+				dst = fmt.Appendf(dst, `\u%04x`, unit)
+			}
+			kept = at + n
+		}
+		at += n
+	}
+	if kept == 0 {
+		return text
+	}
+	return append(dst, text[kept:]...)
 }

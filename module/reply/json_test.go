@@ -21,7 +21,7 @@ func TestAppendJSON(t *testing.T) {
 		{"bulk", reply.BulkString("hello"), "\"hello\"\n"},
 		{"empty bulk", reply.Bulk(nil), "\"\"\n"},
 		{"escapes", reply.BulkString("a\"b\\c\n\r\t\a\b\x00\x1b\x7fé'\v\f~ /<&>\u2028"),
-			`"a\"b\\c\n\r\t\u0007\b\u0000\u001b` + "\x7f" + `é'\u000b\f~ /<&>` + "\u2028\"\n"},
+			`"a\"b\\c\n\r\t\u0007\b\u0000\u001b\u007fé'\u000b\f~ /<&>\u2028"` + "\n"},
 		{"empty array", reply.Array(), "[]\n"},
 		{"nested", nested, `[[],["OK",[null]],"b"]` + "\n"},
 		{"booleans", reply.Array(reply.Bool(true), reply.Bool(false)), "[true,false]\n"},

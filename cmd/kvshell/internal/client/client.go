@@ -118,7 +118,7 @@ func (c *Client) authenticate(ctx context.Context) error {
 	case err != nil:
 		return err
 	case r.IsError() && strings.HasPrefix(string(r.Bytes()), "ERR AUTH <password> called without any password"):
-		fmt.Fprintf(c.notes, "AUTH failed: %s\n", reply.Printable(string(r.Bytes())))
+		fmt.Fprintf(c.notes, "AUTH failed: %s\n", r.Bytes())
 		return nil
 	case r.IsError():
 		return fmt.Errorf("AUTH failed: %s", r.Bytes())
@@ -152,7 +152,7 @@ func (c *Client) speak(ctx context.Context) error {
 	}
 	c.noRESP3 = true
 	if c.address.protocol == 3 {
-		fmt.Fprintf(c.notes, "HELLO 3 failed: %s\n", reply.Printable(string(r.Bytes())))
+		fmt.Fprintf(c.notes, "HELLO 3 failed: %s\n", r.Bytes())
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -98,7 +99,7 @@ type Pass struct {
 }
 
 // Open opens the input and OUT of a run. It needs no store.
-func Open(key, file string, stdin, stdout, stderr *os.File, f Flags) (*Pass, error) {
+func Open(key, file string, stdin, stdout *os.File, stderr *tty.Messages, f Flags) (*Pass, error) {
 	in, err := input.Open(file, stdin, f.batch)
 	if err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func Open(key, file string, stdin, stdout, stderr *os.File, f Flags) (*Pass, err
 	if f.out == "" {
 		return p, nil
 	}
-	if err := p.openOut(file, stdout, stderr); err != nil {
+	if err := p.openOut(file, stdout, stderr.File()); err != nil {
 		return nil, exit.JoinLocal(err, p.Close())
 	}
 	return p, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
 
@@ -51,7 +52,7 @@ func (c *Completer) Complete(line string, pos int) (head string, words []string,
 	offered := c.Offer(typed[:len(typed)-1], partial)
 	if len(offered) == 0 {
 		if text := c.syntaxOf(typed); text != "" {
-			fmt.Fprintf(c.Out, "\n%s\n", text)
+			fmt.Fprintf(c.Out, "\n%s\n", reply.Printable(text))
 			if c.rows != nil {
 				// The editor removes as many rows as the line has before it draws the line again.
 				fmt.Fprint(c.Out, strings.Repeat("\n", c.rows(line)))

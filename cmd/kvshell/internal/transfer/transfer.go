@@ -227,7 +227,7 @@ func (r *run) list(typeName string, key []byte, more string) error {
 		r.report.unlisted++
 		return nil
 	}
-	_, err := fmt.Fprintf(r.List, "%s %s%s\n", typeName, shown(r.target(key)), more)
+	_, err := io.WriteString(r.List, reply.Printable(fmt.Sprintf("%s %s%s\n", typeName, shown(r.target(key)), more)))
 	return err
 }
 

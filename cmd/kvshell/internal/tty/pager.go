@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // PagerStatus is shown in the last line while the pager waits for a key.
@@ -24,8 +25,9 @@ type Pager struct {
 	Keys          io.Reader // what is typed
 }
 
-// Page writes a text. On a terminal it wraps long lines, and shows a text that does not fit a screen at a time.
+// Page writes a text, in which there may be what a server says of its commands. On a terminal it wraps long lines, and shows a text that does not fit a screen at a time.
 func (t *Pager) Page(ctx context.Context, text string) error {
+	text = reply.Printable(text)
 	width, height, err := term.GetSize(int(t.Stdout.Fd()))
 	if !IsTerminal(t.Stdout) || err != nil || width < 20 || height < 3 {
 		return t.write(text)

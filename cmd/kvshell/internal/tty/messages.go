@@ -1,0 +1,58 @@
+package tty
+
+import (
+	"io"
+	"os"
+
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// Messages writes what people are told, mostly on standard error. What comes from a server, a file or a list may be in it:
+// all that a terminal would take for a command is escaped, here and not where messages are made.
+type Messages struct{ file *os.File }
+
+// NewMessages returns messages to a file.
+func NewMessages(file *os.File) *Messages { return &Messages{file} }
+
+// Write writes a message, or some, as a whole.
+func (m *Messages) Write(text []byte) (int, error) {
+	return written(len(text), m.file, reply.Printable(string(text)))
+}
+
+// Error writes a message about an error, in red if the terminal has colours.
+func (m *Messages) Error(text string) {
+	_, _ = m.file.WriteString(Paint(m.file, reply.Printable(text)) + "\n") // nobody else can be told
+}
+
+// JSON returns a writer of messages in JSON, which stay valid.
+func (m *Messages) JSON() io.Writer { return jsonMessages{m.file} }
+
+type jsonMessages struct{ file *os.File }
+
+func (m jsonMessages) Write(text []byte) (int, error) {
+	return written(len(text), m.file, string(reply.PrintableJSON(text)))
+}
+
+func written(n int, file *os.File, text string) (int, error) {
+	if _, err := file.WriteString(text); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// IsTerminal reports whether the messages go to a terminal.
+func (m *Messages) IsTerminal() bool { return IsTerminal(m.file) }
+
+// File returns the file, for a progress bar, which has to move the cursor, and to tell it from others.
+func (m *Messages) File() *os.File { return m.file }
+
+// Paint returns the text of an error as it is shown on out: in red on a terminal with colours, unless $NO_COLOR is set
+// (https://no-color.org).
+func Paint(out *os.File, text string) string {
+	term := os.Getenv("TERM")
+	if !IsTerminal(out) || os.Getenv("NO_COLOR") != "" || term == "" || term == "dumb" {
+		return text
+	}
+	const red, plain = "\x1b[31m", "\x1b[0m"
+	return red + text + plain
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/acl"
+	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -275,6 +276,47 @@ func aclDelUser(c *conn, call *module.Call) reply.Reply {
 	}
 	c.killRemoved()
 	return reply.Int(n)
+}
+
+// ReplaceUsers replaces all users by those of the content of an ACL file, as ACL LOAD does, and closes the connections of
+// users that it does not have. If a line is wrong it changes nothing, and the error names the file and every wrong line. For
+// a server without Options.ACLFile it is an error.
+func (s *Server) ReplaceUsers(file []byte) error {
+	if s.opts.ACLFile == "" {
+		return errors.New("server: ReplaceUsers: the server was started without an ACL file")
+	}
+	if err := s.users.Load(s.opts.ACLFile, bytes.NewReader(file)); err != nil {
+		return err
+	}
+	for _, c := range s.connections() {
+		if c.about.user.Load().Removed() {
+			c.kill()
+		}
+	}
+	return nil
+}
+
+// ReplacePassword replaces all passwords of the default user by one. Connections that have logged in go on. For a server
+// without Options.Password it is an error: its users are not all the same.
+func (s *Server) ReplacePassword(password string) error {
+	if s.opts.Password == "" {
+		return errors.New("server: ReplacePassword: the server was started without a password")
+	}
+	if err := checkPassword("ReplacePassword", password); err != nil {
+		return err
+	}
+	return s.users.Set(acl.DefaultUser, []string{"resetpass", ">" + password})
+}
+
+// checkPassword returns an error for a password that no client could give.
+func checkPassword(of, password string) error {
+	if most := int(resp.UnauthenticatedLimits.Bulk); len(password) > most {
+		return fmt.Errorf("server: %s has %d bytes: at most %d, the most that a client may send before it is authenticated", of, len(password), most)
+	}
+	if password == "" {
+		return fmt.Errorf("server: %s is empty", of)
+	}
+	return nil
 }
 
 // killRemoved closes the connections of removed users. A connection that logs in at the same time is closed at its

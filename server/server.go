@@ -16,7 +16,6 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server/acl"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // Options configure a server. The zero value and a nil *Options mean the defaults.
@@ -114,8 +113,10 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	if s.logger = s.opts.Logger; s.logger == nil {
 		s.logger = db.Logger()
 	}
-	if most := int(resp.UnauthenticatedLimits.Bulk); len(s.opts.Password) > most {
-		return nil, fmt.Errorf("server: Options.Password has %d bytes: at most %d, the most that a client may send before it is authenticated", len(s.opts.Password), most)
+	if s.opts.Password != "" {
+		if err := checkPassword("Options.Password", s.opts.Password); err != nil {
+			return nil, err
+		}
 	}
 	s.warnings = warnings{logger: s.logger, recent: make(map[string]*recent)}
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/serve"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
@@ -15,14 +16,25 @@ import (
 
 func (sh *shell) serveCommand() *cobra.Command {
 	var f serve.Flags
+	var file string
+	var config *serve.Config // nil without a file
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serves the store to clients of Redis",
 		Long:  serveHelp,
 		Args:  exactArgs(0),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return sh.serve(cmd.Context(), &f) },
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) (err error) {
+			if file != "" {
+				if config, err = serve.ReadConfig(cmd.Flags(), file); err != nil {
+					return err
+				}
+			}
+			return config.Explain(cmd.Root().PersistentPreRunE(cmd, args))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return config.Explain(sh.serve(cmd.Context(), &f)) },
 	}
 	cmd.Flags().SortFlags = false
+	cliflags.FileVar(cmd.Flags(), &file, serve.ConfigFlag, "`FILE` with flags, one a line, without their dashes; those of the command line come first")
 	f.Register(cmd.Flags())
 	cmd.Flags().StringVar(&sh.log.format, "log-format", "text", "the form of the log's lines: text, or json for programs")
 	cmd.Flags().StringVar(&sh.log.level, "log-level", "info", "the least important lines of the log: debug, info, warn or error")
@@ -63,8 +75,11 @@ Without a password (--requirepass-file) or users (--acl-file) only clients on th
 password can read, change and delete everything, and end the server. Users of the ACL file can do what that file allows.
 With --tls-client-ca clients need a certificate, too; it does not replace the login.
 
-SIGHUP makes the server read the files of TLS again, and never ends it. Connections that exist go on. If a file is bad, the
-server keeps what it read before.
+The FILE of --config has flags, one a line: NAME VALUE, as in addr 0.0.0.0:6380. Lines that begin with # are comments. A flag
+of the command line takes the place of one in the file.
+
+SIGHUP makes the server read the password, the users and the files of TLS again, and never ends it. Connections that exist go
+on, but for those of users that are gone. If a file is bad, the server keeps what it read before.
 
 CONFIG GET * lists the settings. CONFIG SET changes one until the server ends; --set changes one from the start.
 

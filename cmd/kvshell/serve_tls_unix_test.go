@@ -473,7 +473,7 @@ func TestServe_hangup(t *testing.T) {
 		}
 		addr = servedAt(line)
 	}
-	const nothing = `msg="SIGHUP: there is no certificate to read again"`
+	const nothing = `msg="SIGHUP: there is no file to read again"`
 	if line, _ := s.nextLine(); !strings.HasSuffix(line, nothing) {
 		t.Errorf("it says %q", line)
 	}

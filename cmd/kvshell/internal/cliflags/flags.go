@@ -151,6 +151,15 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return fmt.Errorf("unknown flag: %s", name)
 }
 
+// Invalid turns an error of setting a flag, outside of the command line, into one without dashes.
+func Invalid(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	return errors.New(strings.TrimLeft(invalidFlag(invalid).Error(), "-"))
+}
+
 // invalidFlag says which values a flag takes. It replaces errors of packages strconv and time, which flags of pflag's own
 // types have.
 func invalidFlag(err *pflag.InvalidValueError) error {

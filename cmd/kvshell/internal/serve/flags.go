@@ -36,6 +36,9 @@ type Flags struct {
 
 const clientsMemorySetting = "maxmemory-clients"
 
+// settingFlag is the name of the flag for a setting.
+const settingFlag = "set"
+
 // Register adds the flags to those of a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:6380", "`HOST:PORT` to listen on; \"\" for none, an empty HOST for every address")
@@ -51,7 +54,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.metrics.Keys, "metrics-keys", false, "show the keys of the largest filters without a password, too")
 	flags.StringArrayVar(&f.metrics.Hosts, "metrics-host", nil, "a `NAME` that /metrics is asked for by, beside localhost and addresses; may be given several times")
 	f.metricsTLS.register(flags, "metrics-tls", "metrics-addr")
-	flags.StringArrayVar(&f.settings, "set", nil, "a setting as of CONFIG SET, `NAME=VALUE`; may be given several times")
+	flags.StringArrayVar(&f.settings, settingFlag, nil, "a setting as of CONFIG SET, `NAME=VALUE`; may be given several times")
 }
 
 // tlsFiles returns the files of both addresses that may take TLS.

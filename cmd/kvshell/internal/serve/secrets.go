@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
@@ -70,6 +71,68 @@ func (s *Service) readSecret(flag, file, what string) ([]byte, error) {
 		s.log.Warn(fmt.Sprintf("%s %s: others can read or change %s (mode %04o): chmod go= FILE ends that", flag, file, what, mode.Perm()))
 	}
 	return secret, nil
+}
+
+// secretsAgain reads the password and the users of clients again, and reports whether there is a file of them.
+func (s *Service) secretsAgain(srv *server.Server) bool {
+	switch f := s.flags; {
+	case f.passwordFile != "":
+		s.tellAgain("--requirepass-file", f.passwordFile, "the password", s.passwordAgain(srv))
+	case f.aclFile != "":
+		s.tellAgain("--acl-file", f.aclFile, "the users", s.usersAgain(srv))
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *Service) tellAgain(flag, file, what string, err error) {
+	if err != nil {
+		text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "serve: "), "\n", "; ")
+		s.log.Error(fmt.Sprintf("SIGHUP: %s; the server goes on with %s from before", text, what))
+		return
+	}
+	s.log.Info(fmt.Sprintf("SIGHUP: %s %s was read again", flag, file))
+}
+
+// passwordAgain reads the password again. One that is the same changes nothing: others may have been added by ACL SETUSER.
+func (s *Service) passwordAgain(srv *server.Server) error {
+	const flag = "--requirepass-file"
+	if err := isRegular(flag, s.flags.passwordFile); err != nil {
+		return err
+	}
+	password, err := s.readPassword(flag, s.flags.passwordFile)
+	if err != nil || password == s.options.Password {
+		return err
+	}
+	if err := srv.ReplacePassword(password); err != nil {
+		return err
+	}
+	s.options.Password = password
+	return nil
+}
+
+func (s *Service) usersAgain(srv *server.Server) error {
+	const flag = "--acl-file"
+	if err := isRegular(flag, s.flags.aclFile); err != nil {
+		return err
+	}
+	users, err := s.readSecret(flag, s.flags.aclFile, "the users")
+	if err != nil {
+		return err
+	}
+	if err := srv.ReplaceUsers(users); err != nil {
+		return fmt.Errorf("%s %w", flag, err) // the error begins with the file's name
+	}
+	return nil
+}
+
+// isRegular returns an error for a file that is read again and is no regular one: to read a pipe could take for ever.
+func isRegular(flag, path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fileError(flag, path, errors.New("is no regular file, which could be read again"))
+	}
+	return nil
 }
 
 // readWithMode returns what a file holds, and its mode.

@@ -5,7 +5,8 @@
 // line of the log.
 //
 //	flags.go     the flags, and what they must not be
-//	secrets.go   the password and the users, from files
+//	config.go    flags in a file
+//	secrets.go   the password and the users, from files, read at the start and at each SIGHUP
 //	tls.go       certificates and keys, read at the start and at each SIGHUP
 //	listen.go    the addresses of the clients and of the metrics
 //	address.go   the file in the store's directory that says where the store is served
@@ -141,14 +142,15 @@ func (s *Service) await(ctx context.Context, srv *server.Server, failed <-chan e
 		case err := <-failed:
 			return err
 		case <-s.hangups:
-			s.readAgain()
+			s.readAgain(srv)
 		}
 	}
 }
 
-// readAgain reads the files of TLS again. Connections that exist keep the certificates that they began with.
-func (s *Service) readAgain() {
-	none := true
+// readAgain reads the password, the users and the files of TLS again. What is bad stays as it was, and does not keep the
+// rest from being read. Connections that exist keep the certificates that they began with.
+func (s *Service) readAgain(srv *server.Server) {
+	none := !s.secretsAgain(srv)
 	for _, files := range s.flags.tlsFiles() {
 		if files.cert == "" {
 			continue
@@ -165,7 +167,7 @@ func (s *Service) readAgain() {
 		s.log.Info(fmt.Sprintf("SIGHUP: --%s has a certificate that is good until %s", files.address, inUTC(files.leaf().NotAfter)))
 	}
 	if none {
-		s.log.Info("SIGHUP: there is no certificate to read again")
+		s.log.Info("SIGHUP: there is no file to read again")
 	}
 }
 

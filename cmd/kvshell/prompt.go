@@ -263,7 +263,7 @@ func (p *interactive) ownCommands() []*cobra.Command {
 			if !tty.HasCursor() {
 				return nil
 			}
-			return p.shell.write("\x1b[H\x1b[2J")
+			return p.clear()
 		},
 	}, &cobra.Command{
 		Use: "exit", Aliases: []string{"quit", "EXIT", "QUIT"}, Short: "Ends kvshell, as Ctrl-D does", Args: exactArgs(0),
@@ -273,6 +273,12 @@ func (p *interactive) ownCommands() []*cobra.Command {
 		p.shell.setUp(cmd)
 	}
 	return own
+}
+
+// clear clears the screen.
+func (p *interactive) clear() error {
+	_, err := p.shell.stdout.WriteString("\x1b[H\x1b[2J")
+	return exit.WithCode(exit.Local, err)
 }
 
 // keepStdin makes a word refuse - for a file: standard input is where the prompt reads lines.

@@ -112,6 +112,15 @@ func TestRate(t *testing.T) {
 	if got := r.PerSecond(2*time.Hour, total+1); got != 0 {
 		t.Errorf("%d a second after an hour of nothing, want 0", got)
 	}
+	// A burst after a pause is neither hidden by the pause, nor made larger by the short time.
+	burst := total
+	for at := time.Hour + 10*time.Second; at < time.Hour+11*time.Second; at += 10 * time.Millisecond { // 100 a second
+		burst++
+		r.Note(at, func() uint64 { return burst })
+		if got := r.PerSecond(at, burst); got > 101 || got+1 < burst-total-1 {
+			t.Errorf("%d a second after %d commands", got, burst-total)
+		}
+	}
 	var new server.Rate
 	if got := new.PerSecond(2*time.Second, 10); got != 5 {
 		t.Errorf("%d a second after two seconds with 10 commands, want 5", got)

@@ -178,12 +178,11 @@ func (p *applier) finish() {
 	p.changes = p.changes[:0]
 }
 
-// patch changes a resident block. A block that is not resident needs nothing: the stripe's started has gone up, so no
-// load that began before installs what it read. No other goroutine changes the block.
+// patch changes a resident block, or cancels its load. No other goroutine changes the block.
 func (p *applier) patch(c *blockChange) {
 	l := c.l
 	l.changed.Changed(c.blk, p.last)
-	s := l.slotOf(c.blk)
+	s := p.db.slotToChange(l, c.blk)
 	if s == nil {
 		return
 	}

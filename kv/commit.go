@@ -2,7 +2,6 @@ package kv
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/format"
@@ -134,9 +133,6 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	p := &w.applier
 	p.db = db
 	w.addObjects(p)
-	touched := w.stripes()
-	db.startStripes(touched)
-	defer db.finishStripes(touched)
 	defer finishVersions(w.startVersions(p))
 	w.beginStrings()
 	kept := false
@@ -282,33 +278,4 @@ func (w *Writer) needsSequence() bool {
 		slices.ContainsFunc(w.bits, func(b bitBlock) bool { return more(w.layers[b.ordinal].layer) }) ||
 		slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.log) > 0 && more(b.layer) }) ||
 		slices.ContainsFunc(w.layers, func(s stagedLayer) bool { return s.counted && more(s.layer) })
-}
-
-// stripes returns the set of stripes that have changed blocks.
-func (w *Writer) stripes() (touched uint64) {
-	for i := range w.bits {
-		b := &w.bits[i]
-		touched |= 1 << stripeOf(w.layers[b.ordinal].layer, b.blk)
-	}
-	for _, b := range w.slots {
-		if len(b.log) > 0 {
-			touched |= 1 << stripeOf(b.layer, b.blk)
-		}
-	}
-	return touched
-}
-
-func (db *DB) startStripes(set uint64) {
-	for ; set != 0; set &= set - 1 {
-		st := &db.stripes[bits.TrailingZeros64(set)]
-		st.mu.Lock()
-		st.started.Add(1)
-		st.mu.Unlock()
-	}
-}
-
-func (db *DB) finishStripes(set uint64) {
-	for ; set != 0; set &= set - 1 {
-		db.stripes[bits.TrailingZeros64(set)].finished.Add(1)
-	}
 }

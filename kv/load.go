@@ -3,7 +3,6 @@ package kv
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/storage"
@@ -12,29 +11,30 @@ import (
 // How a lookup gets a block that is not resident, without waiting for a writer, and without ever putting a block into
 // the table that lacks a commit.
 //
-// Each block belongs to a stripe, by hash. For each stripe that a commit touches, its writer increments started
-// before the batch goes to Pebble, and finished after the commit is applied to the resident blocks. A loader reads
-// started, then finished, before it reads from Pebble. It installs the block only if those two values were equal and
-// started has not changed since. Then no commit to the stripe was between Pebble and the cache when the loader read,
-// and none has begun since: the block has every commit, and the next writer finds it in the table and changes it. If
-// finished were read at install time instead, a block read before a commit could be installed after that commit had
-// found nothing in the table to change, and the commit would be lost.
+// A loader registers its flight before it reads the block from Pebble, and installs what it has read only if the flight is
+// still registered. A commit, once Pebble has it, changes each block that is in the table, and cancels the flight of each
+// that is not. So of a loader that may have read a block without the commit, either the flight is cancelled, or it has
+// installed the block before, and the commit finds and changes it: the stripe's mutex orders the two. A loader that
+// registers later reads the commit from Pebble.
+//
+// A lookup shares a flight only while it is registered. Then no commit that was over when the lookup began is missing.
 //
 // A block is also not installed if it was read while, or after, a commit under the sequence lock dropped or replaced
 // the object. What was read then may be what is left of the object, which is nothing. A lookup that began before that
 // commit, and reads memory alone, would take it for an answer.
 //
 // A block that is not installed still answers the lookup that read it, as the read came after the lookup began. It
-// need not have commits that came later. But if the table has the block by then, that one answers.
+// need not have commits that came later.
+//
+// Package tests/section explores this as a model.
 
 const numStripes = 64
 
+// stripe has the flights of some of the blocks, chosen by hash.
 type stripe struct {
-	mu       sync.Mutex // guards increments of started, flights, and installs
-	started  atomic.Uint64
-	finished atomic.Uint64
-	flights  map[flightKey]*flight
-	_        [64]byte // keeps the counters of neighbouring stripes off this cache line
+	mu      sync.Mutex
+	flights map[flightKey]*flight // guarded by mu
+	_       [48]byte              // keeps neighbouring stripes off this cache line
 }
 
 type flightKey struct {
@@ -44,13 +44,12 @@ type flightKey struct {
 
 // flight is a load that several lookups may share.
 type flight struct {
-	started uint64
-	done    chan struct{}
-	first   *Line // set before done is closed; nil if err is set
-	err     error
+	done  chan struct{}
+	first *Line // set before done is closed; nil if err is set
+	err   error
 }
 
-func stripeOf(l *Layer, blk uint64) uint64 { return blockKey(l, blk) % numStripes }
+func (db *DB) stripeOf(l *Layer, blk uint64) *stripe { return &db.stripes[blockKey(l, blk)%numStripes] }
 
 // foldThreshold is the number of operands, merged into a block since it was last written whole, above which a load
 // has the block folded. An operand of items counts as one for each 8 items. A full block takes 0.8 us to decode when it
@@ -71,23 +70,23 @@ func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) 
 	}
 	defer db.exit()
 
-	st := &db.stripes[stripeOf(l, blk)]
-	started, finished := st.started.Load(), st.finished.Load()
-	quiet := started == finished
-
-	key := flightKey{l, blk}
+	db.pauseAt("load: missing")
+	st, key := db.stripeOf(l, blk), flightKey{l, blk}
 	st.mu.Lock()
-	// The load of another goroutine will do if nothing was committed to the stripe between its reading of the
-	// counters and the beginning of this lookup.
-	if f := st.flights[key]; f != nil && !steady && quiet && f.started == started {
+	if first := l.Resident(blk); first != nil { // a commit that finds it cancels no flight
+		st.mu.Unlock()
+		return first, nil
+	}
+	f := st.flights[key]
+	if f != nil && !steady {
 		st.mu.Unlock()
 		db.pauseAt("load: shared")
 		<-f.done
-		return latest(l, blk, f.first), f.err
+		return f.first, f.err
 	}
-	var f *flight
-	if quiet && st.flights[key] == nil {
-		f = &flight{started: started, done: make(chan struct{})}
+	registers := f == nil // otherwise the lookup reads for itself, and does not install
+	f = &flight{done: make(chan struct{})}
+	if registers {
 		st.flights[key] = f
 	}
 	st.mu.Unlock()
@@ -95,47 +94,49 @@ func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) 
 	if !steady {
 		db.residency.BeginLoad()
 	}
-	first, err := db.readAndInstall(o, l, blk, st, started, quiet)
+	f.first, f.err = db.readAndInstall(o, st, key, f)
 	if !steady {
 		db.residency.EndLoad()
 	}
-	if f != nil {
-		f.first, f.err = first, err
-		st.mu.Lock()
-		delete(st.flights, key)
-		st.mu.Unlock()
-		close(f.done)
-	}
-	return latest(l, blk, first), err
+	close(f.done)
+	return f.first, f.err
 }
 
-// latest prefers a block that is in the table by now to the loaded one, which may lack commits that the other has.
-func latest(l *Layer, blk uint64, loaded *Line) *Line {
-	if first := l.Resident(blk); first != nil {
-		return first
-	}
-	return loaded
-}
-
-func (db *DB) readAndInstall(o *Object, l *Layer, blk uint64, st *stripe, started uint64, quiet bool) (*Line, error) {
+// readAndInstall reads a block, and installs it if its flight is registered. Then the flight is not registered any more.
+func (db *DB) readAndInstall(o *Object, st *stripe, key flightKey, f *flight) (*Line, error) {
 	word := db.word.Load()
 	db.pauseAt("load: begun")
-	first, err := db.readBlock(o, l, blk)
-	if err != nil {
-		return nil, err
-	}
+	first, err := db.readBlock(o, key.layer, key.blk)
 	db.pauseAt("load: read")
-	if !quiet {
-		return first, nil
-	}
 	st.mu.Lock()
-	installed := st.started.Load() == started && word&seqOdd == 0 && db.word.Load() == word && !o.ended() &&
-		db.install(o, l, blk, first)
+	registered := st.flights[key] == f
+	if registered {
+		delete(st.flights, key)
+	}
+	installed := registered && err == nil && word&seqOdd == 0 && db.word.Load() == word && !o.ended() &&
+		db.install(o, key.layer, key.blk, first)
 	st.mu.Unlock()
 	if installed {
 		db.residency.Await()
 	}
-	return first, nil
+	return first, err
+}
+
+// slotToChange returns the slot of a block that a commit changes, which Pebble has by now. It returns nil if the block is not
+// resident: then its flight, if it has one, is cancelled.
+func (db *DB) slotToChange(l *Layer, blk uint64) *slot {
+	if s := l.slotOf(blk); s != nil && s.Load() != nil {
+		return s
+	}
+	db.pauseAt("patch: missing")
+	st := db.stripeOf(l, blk)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if s := l.slotOf(blk); s != nil && s.Load() != nil { // it was installed since
+		return s
+	}
+	delete(st.flights, flightKey{l, blk})
+	return nil
 }
 
 // install puts a block into the table, under the rule of the residency, and makes its chunk if there is none. The caller holds

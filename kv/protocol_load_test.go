@@ -29,8 +29,8 @@ func TestLoad_commitMeanwhile(t *testing.T) {
 	s.wantConsistent()
 }
 
-// The same for a commit that had begun when the loader remembered the counters,
-// but was applied after the loader's read and over before it came to install.
+// The same for a commit that had begun before the loader, but was applied after the loader's read and over before it came
+// to install.
 func TestLoad_commitUnderWay(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
@@ -75,6 +75,58 @@ func TestLoad_sharedTooLate(t *testing.T) {
 	s.releaseAll()
 	first.wait()
 	second.wait()
+	s.wantConsistent()
+}
+
+// A lookup that does not find a block may find it when it comes to load it. A load then would not be cancelled by a commit
+// that finds the block, and would bring back what was before the commit once the block is evicted.
+func TestLoad_installedMeanwhile(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	s.set("k", 1, 7)
+	w := s.stage(kv.NoSync, "k", 1, 8)
+	s.forget("k")
+
+	missing := s.next("load: missing")
+	asking := s.beginFind("k", 1, 7)
+	asking.reaches(missing)
+	if !s.has("k", 1, 7) { // which loads the block
+		t.Error("a bit is lost")
+	}
+	read := s.next("load: read")
+	missing.release()
+	until(func() bool { return asking.ended() || read.wasReached() })
+	s.must(w.Commit())
+	s.forget("k")
+	s.releaseAll()
+	asking.wait()
+	if !s.has("k", 1, 8) {
+		t.Error("a bit is lost")
+	}
+	s.wantConsistent()
+}
+
+// The same for a commit that looks for a block while it is loaded, and does not find it.
+func TestCommit_installedMeanwhile(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	s.set("k", 1, 7)
+	w := s.stage(kv.NoSync, "k", 1, 8)
+	s.forget("k")
+
+	read := s.next("load: read")
+	asking := s.beginFind("k", 1, 7)
+	asking.reaches(read)
+	missing := s.next("patch: missing")
+	committing := s.begin(w.Commit)
+	committing.reaches(missing)
+	read.release()
+	asking.wait()
+	missing.release()
+	committing.wait()
+	if !s.has("k", 1, 8) {
+		t.Error("a bit is lost")
+	}
 	s.wantConsistent()
 }
 

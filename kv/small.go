@@ -59,9 +59,6 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	db, c := w.db, w.smallCommit()
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	touched := w.stripes()
-	db.startStripes(touched)
-	defer db.finishStripes(touched)
 	p := &w.applier
 	p.db = db
 	p.add(o)

@@ -17,8 +17,8 @@ type Line = block.Line
 // of as many lines as the layer has.
 //
 // Three kinds of goroutines change the pointer, each by compare-and-swap. A loader sets it from nil, under the
-// stripe's mutex (see load). A commit replaces the shared zero block by a new one, between its stripe's started and
-// finished. An eviction sets it to nil, if it is still the evicted block.
+// stripe's mutex (see load). A commit replaces the shared zero block by a new one. An eviction sets it to nil, if it is still
+// the evicted block.
 type slot = atomic.Pointer[Line]
 
 const (

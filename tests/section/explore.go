@@ -43,7 +43,7 @@ func (x *explorer) explore(from *state) (states int, wrong string, trace []strin
 var lookupSteps = []string{
 	"begins", "looks at the word", "looks at the clock", "notes a version", "reads a block", "notes the version", "looks whether that is valid",
 	"waits for a commit", "finds the object", "takes apply", "reads the header", "puts the object into the map",
-	"looks for a failure", "looks at the sequence", "looks at the word", "looks at the clock", "notes a version", "looks for a block",
+	"looks for a failure", "looks at the sequence", "looks at the word", "looks at the clock", "notes a version", "looks for a block", "registers a load",
 	"waits for a load", "reads the disk", "installs", "looks whether that is valid",
 	"reads a snapshot",
 }

@@ -1,6 +1,9 @@
 // Section explores a model of how lookups read memory while commits change it: two lookups with two commits, or with a
 // commit and what happens beside it, in every order of their steps, from each kind of filter.
 //
+// Loads and versions are those of package kv. In place of an object's word kv still has three: the store's word, whether the
+// object has ended, and its expiry. The model is what it is moving to.
+//
 //	go run ./tests/section [-every n]
 //
 // An answer has to be true at a moment between the beginning and the end of its lookup, in one order for all. Then it

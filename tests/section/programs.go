@@ -97,23 +97,24 @@ func (o op) effect(t truth) truth {
 type without uint32
 
 const (
-	wordAtEnd      without = 1 << iota // a lookup that finds nothing looks at the word again
-	wordWhenKnown                      // an add that finds its item does so
-	busyBefore                         // words are made busy before the first change in memory
-	releaseLast                        // words are released after the last change in memory
-	expiredAtEnd                       // a lookup that finds that the key has expired looks at the word again
-	evictShuts                         // closing an object to save memory shuts its word
-	failShuts                          // failing shuts all words
-	openLooksAgain                     // opening looks for a failure after the object can be found
-	putLooksAgain                      // a commit looks for a failure after what it made can be found
-	cancels                            // a commit cancels the load of a block that is not resident
-	onlyRegistered                     // a load that was cancelled does not install
-	sharesOnlyLive                     // a lookup shares only a load that is registered
-	looksTwice                         // a commit looks for the block once more before it cancels
-	oddBefore                          // versions are odd before the first change in memory
-	notedFirst                         // a lookup notes a version before it reads the block
-	versionsAtEnd                      // a lookup that finds nothing looks at the versions again
-	keyLock                            // an object is not closed while a writer has its key
+	wordAtEnd        without = 1 << iota // a lookup that finds nothing looks at the word again
+	wordWhenKnown                        // an add that finds its item does so
+	busyBefore                           // words are made busy before the first change in memory
+	releaseLast                          // words are released after the last change in memory
+	expiredAtEnd                         // a lookup that finds that the key has expired looks at the word again
+	evictShuts                           // closing an object to save memory shuts its word
+	failShuts                            // failing shuts all words
+	openLooksAgain                       // opening looks for a failure after the object can be found
+	putLooksAgain                        // a commit looks for a failure after what it made can be found
+	cancels                              // a commit cancels the load of a block that is not resident
+	onlyRegistered                       // a load that was cancelled does not install
+	sharesOnlyLive                       // a lookup shares only a load that is registered
+	registersMissing                     // a lookup looks for the block once more when it registers a load
+	looksTwice                           // a commit looks for the block once more before it cancels
+	oddBefore                            // versions are odd before the first change in memory
+	notedFirst                           // a lookup notes a version before it reads the block
+	versionsAtEnd                        // a lookup that finds nothing looks at the versions again
+	keyLock                              // an object is not closed while a writer has its key
 )
 
 // explorer explores what threads can do to a state.
@@ -172,6 +173,7 @@ const (
 	slowClock
 	slowVersion
 	slowBlock
+	slowRegister
 	slowWait
 	slowDisk
 	slowInstall
@@ -419,9 +421,15 @@ func (x *explorer) slowly(s *state, t int) bool {
 			return x.slowly(s, t)
 		}
 	case slowBlock:
+		if b := &s.tables[o.tables[th.layer]]; b.resident {
+			x.found(s, t, b.item)
+			break
+		}
+		th.step = slowRegister
+	case slowRegister:
 		b := &s.tables[o.tables[th.layer]]
 		switch {
-		case b.resident:
+		case b.resident && !x.skips(registersMissing):
 			x.found(s, t, b.item)
 		case b.flight != 0:
 			x.share(s, th, b.flight)

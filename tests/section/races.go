@@ -62,6 +62,10 @@ var races = []race{
 		sharesOnlyLive, of("on disk, without the item", run{op: has}, run{op: has}, run{op: add}, run{op: evictBlock}),
 	},
 	{
+		"a load is registered for a block that has come meanwhile, and no commit cancels it",
+		registersMissing, of("on disk, without the item", run{op: has}, run{op: has}, run{op: has}, run{op: add}, run{op: evictBlock}),
+	},
+	{
 		"a block is installed after a commit has looked for it, and before it cancels the load",
 		looksTwice, of("on disk, without the item", run{op: has}, run{op: has}, run{op: add}, run{op: evictBlock}),
 	},

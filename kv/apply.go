@@ -318,6 +318,7 @@ func (p *applier) dropKey(key string) {
 }
 
 func (p *applier) dropAll() {
+	defer p.db.watches.Flushed() // when lookups that begin see it
 	for i := range p.db.shards {
 		sh := &p.db.shards[i]
 		sh.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/kv/queue"
 	"github.com/sievekv/sievekv/kv/residency"
 	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/kv/watch"
 )
 
@@ -210,18 +211,10 @@ func (db *DB) ReadOnly() bool { return db.opts.ReadOnly }
 // readOnly returns an error if the store is open read-only.
 func (db *DB) readOnly() error {
 	if db.opts.ReadOnly {
-		return readOnlyError(db.dir)
+		return text.Instead(ErrReadOnly, "kv: the store is open read-only: "+db.dir)
 	}
 	return nil
 }
-
-// readOnlyError is ErrReadOnly for the store in a directory.
-type readOnlyError string
-
-func (e readOnlyError) Error() string { return "kv: the store is open read-only: " + string(e) }
-
-// Is implements what errors.Is asks for.
-func (e readOnlyError) Is(target error) bool { return target == ErrReadOnly }
 
 // Dir returns the directory the store was opened with.
 func (db *DB) Dir() string { return db.dir }
@@ -254,6 +247,9 @@ func (db *DB) Seed() uint64 { return db.meta.Seed }
 
 // Durability returns the level of writes that do not name one.
 func (db *DB) Durability() Durability { return db.opts.Durability }
+
+// Observe has o told what commits change, see package watch; nil ends that.
+func (db *DB) Observe(o watch.Observer) { db.watches.Observe(o) }
 
 func (db *DB) pauseAt(point string) {
 	if db.opts.pause != nil {

@@ -65,10 +65,10 @@ func (x *Watch) Stop() {
 // WatchedKeys returns how many keys have a watch.
 func (db *DB) WatchedKeys() int { return db.watches.Len() }
 
-// tellWatches marks the watches of the keys that a commit has changed. A commit that removes every key need not:
-// Changed finds that the keys are missing, and a commit that makes one again marks its watches.
+// tellWatches marks the watches of the keys that a commit has changed. A commit that removes every key need not
+// (see dropAll): Changed finds that the keys are missing, and a commit that makes one again marks its watches.
 func (w *Writer) tellWatches() {
-	if w.db.watches.Empty() || w.unseen {
+	if w.db.watches.Empty() {
 		return
 	}
 	changed := w.changedObjects()
@@ -76,8 +76,11 @@ func (w *Writer) tellWatches() {
 		v := &w.staged[i]
 		// For lookups, an expired key was missing before.
 		there := v.object != nil || v.stored != nil && !w.expired(v.stored)
-		if v.changed && there || v.object != nil && changed[v.object.header.ID] {
+		switch {
+		case !w.unseen && (v.changed && there || v.object != nil && changed[v.object.header.ID]):
 			w.db.watches.Set(v.key)
+		case v.changed && v.object == nil: // it had expired, and is removed
+			w.db.watches.Expired(v.key)
 		}
 	}
 }

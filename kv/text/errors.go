@@ -37,6 +37,18 @@ func (e afterError) Error() string { return e.words + ": " + Plain(e.error.Error
 
 func (e afterError) Unwrap() error { return e.error }
 
+// Instead returns an error that is err for errors.Is, with a text of its own.
+func Instead(err error, words string) error { return otherText{words, err} }
+
+type otherText struct {
+	words string
+	error
+}
+
+func (e otherText) Error() string { return e.words }
+
+func (e otherText) Unwrap() error { return e.error }
+
 // packageNames matches a text in double quotes, or package names at the beginning of an error's text or of a wrapped
 // error's text. Its group is what comes before the names.
 var packageNames = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +

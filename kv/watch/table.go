@@ -11,8 +11,26 @@ import (
 // every commit looks for marks of the keys that it has changed, and must not wait for clients that watch many keys. The
 // zero Table is empty. Any number of goroutines may use it.
 type Table struct {
-	n      atomic.Int64 // how many pairs of a key and a mark there are
-	shards [numShards]shard
+	n        atomic.Int64 // how many pairs of a key and a mark there are
+	observer atomic.Pointer[Observer]
+	shards   [numShards]shard
+}
+
+// Observer is told what commits change, once lookups that begin see the change. A commit waits meanwhile, so its methods
+// must be quick, and must not use the store.
+type Observer interface {
+	Changed(key string) // or the key was removed, at the latest some time after it expired
+	Flushed()           // every key was removed
+}
+
+// Observe has o told from now on, in the place of another Observer; nil ends that. What was changed before Observe returns is
+// seen by every lookup that begins then, and need not be told.
+func (t *Table) Observe(o Observer) {
+	if o == nil {
+		t.observer.Store(nil)
+		return
+	}
+	t.observer.Store(&o)
 }
 
 const numShards = 256
@@ -53,11 +71,28 @@ func (t *Table) Remove(key string, mark *atomic.Bool) {
 	t.n.Add(-1)
 }
 
-// Empty reports whether no key has a mark.
-func (t *Table) Empty() bool { return t.n.Load() == 0 }
+// Empty reports whether no key has a mark, and nobody observes.
+func (t *Table) Empty() bool { return t.n.Load() == 0 && t.observer.Load() == nil }
 
-// Set sets the marks of a key.
+// Expired tells the observer that a key was removed some time after it expired. For marks it was missing before.
+func (t *Table) Expired(key string) { t.tell(key) }
+
+func (t *Table) tell(key string) {
+	if o := t.observer.Load(); o != nil {
+		(*o).Changed(key)
+	}
+}
+
+// Flushed tells the observer that every key was removed.
+func (t *Table) Flushed() {
+	if o := t.observer.Load(); o != nil {
+		(*o).Flushed()
+	}
+}
+
+// Set sets the marks of a key that was changed, and tells the observer.
 func (t *Table) Set(key string) {
+	t.tell(key)
 	s := t.of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,4 +83,37 @@ func TestTable_shards(t *testing.T) {
 		}
 	}
 	t.Error("all keys are in one shard")
+}
+
+// observer notes what it is told.
+type observer struct{ told []string }
+
+func (o *observer) Changed(key string) { o.told = append(o.told, key) }
+func (o *observer) Flushed()           { o.told = append(o.told, "all") }
+
+// An observer is told of every change until another takes its place, also of keys that nobody watches; marks are set as
+// before, but not of keys that had expired.
+func TestTable_Observe(t *testing.T) {
+	var table Table
+	var mark atomic.Bool
+	o := &observer{}
+	table.Set("before")
+	table.Observe(o)
+	if table.Empty() {
+		t.Error("a table with an observer is empty")
+	}
+	table.Add("k", &mark)
+	table.Expired("k")
+	table.Flushed()
+	if mark.Load() {
+		t.Error("a key that had expired marks")
+	}
+	table.Set("k")
+	table.Set("other")
+	table.Observe(nil)
+	table.Set("after")
+	table.Flushed()
+	if got := strings.Join(o.told, " "); got != "k all k other" || !mark.Load() {
+		t.Errorf("told %s, marked %v", got, mark.Load())
+	}
 }

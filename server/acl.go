@@ -96,6 +96,7 @@ func (c *conn) permit(cmd *module.Command, args [][]byte) (reply.Reply, bool) {
 	}
 	denial := c.user.Check(cmd, args)
 	if denial == nil {
+		c.track(cmd, args)
 		if cmd.Flags&module.Admin != 0 {
 			c.server.warnings.tell(slog.LevelInfo, cmd.LowerName()+" "+c.user.Name(), "sievekv: admin command", "user", c.user.Name(), "client", c.net.RemoteAddr(), "command", cmd.LowerName())
 		}

@@ -126,6 +126,9 @@ func hello(c *conn, call *module.Call) reply.Reply {
 	}
 	c.protocol, c.about.protocol = protocol, protocol
 	c.about.mu.Unlock()
+	if protocol == 2 { // which has no pushes
+		c.stopTracking()
+	}
 	return reply.Map(
 		reply.Field("server", reply.BulkString("redis")),
 		reply.Field("version", reply.BulkString(RedisVersion)),
@@ -187,6 +190,7 @@ func clientCommands() []module.Command {
 		return module.Command{Name: name, Arity: arity, Flags: flags, Syntax: syntax, Summary: summary, Handler: onConn(f)}
 	}
 	return []module.Command{
+		sub("CACHING", 3, 0, "YES | NO", "With tracking in mode OPTIN, YES tracks what the next command or transaction reads; with OPTOUT, NO does not.", clientCaching),
 		sub("GETNAME", 2, 0, "", "Answers the connection's name.", func(c *conn, _ *module.Call) reply.Reply {
 			if name := c.clientName(); name != "" {
 				return reply.BulkString(name)
@@ -210,6 +214,9 @@ func clientCommands() []module.Command {
 		sub("SETNAME", 3, 0, "name", "Names the connection.", func(c *conn, call *module.Call) reply.Reply {
 			return c.set(call.Args[0], notName("Client name", "Client names", call.Args[0]), func(a *about, name string) { a.name = name })
 		}),
+		sub("TRACKING", -3, 0, "ON | OFF [OPTIN] [OPTOUT]",
+			"Pushes to the client, in RESP3, the keys that it has read when they are changed, so that it can keep what it read.", clientTracking),
+		sub("TRACKINGINFO", 2, 0, "", "Answers how the connection tracks keys.", clientTrackingInfo),
 	}
 }
 
@@ -301,6 +308,9 @@ func (a *about) flags() string {
 	flags := ""
 	if a.queued >= 0 {
 		flags += "x"
+	}
+	if a.tracking {
+		flags += "t"
 	}
 	if a.noEvict {
 		flags += "e"

@@ -72,6 +72,8 @@ type conn struct {
 	watch  *watch // nil unless it is noticed that the client is gone
 	ahead  []byte // read from net by watch, at most aheadBytes
 
+	tracker *tracker // nil unless CLIENT TRACKING is on
+
 	closing atomic.Bool   // shared: the connection ends after the current command
 	killed  atomic.Bool   // shared: the connection ends at once, without a reply
 	wake    chan struct{} // shared: closed when closing is set
@@ -98,6 +100,7 @@ type about struct {
 	protocol, queued int // queued is -1 outside of MULTI
 	in, out          int // bytes of buffers
 	noEvict, noTouch bool
+	tracking         bool
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -259,12 +262,20 @@ func (c *conn) read() (n int, err error) {
 
 // readUntil reads once, until the deadline; the zero deadline means no limit.
 func (c *conn) readUntil(deadline time.Time) (int, error) {
+	if c.tracker != nil {
+		return c.readTracking(deadline)
+	}
 	if err := c.net.SetReadDeadline(deadline); err != nil {
 		return 0, err
 	}
 	if c.closing.Load() {
 		return 0, os.ErrDeadlineExceeded
 	}
+	return c.fill()
+}
+
+// fill reads once.
+func (c *conn) fill() (int, error) {
 	n, err := c.in.Fill((*source)(c))
 	c.server.stats.bytesIn.Add(uint64(n))
 	return n, err
@@ -385,6 +396,7 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		c.writes = append(c.writes, span{start, len(c.out), cmd})
 	}
 	c.server.stats.countKeys(c.session)
+	c.ranTracked(cmd)
 	c.noteQueued()
 	now := time.Now()
 	took := now.Sub(begin)
@@ -558,6 +570,7 @@ func (c *conn) replaceWrites(failure reply.Reply) {
 // reset gives the connection the state of a new one.
 func (c *conn) reset() {
 	c.leaveTransaction()
+	c.stopTracking()
 	c.newSession()
 	if c.authenticated { // RESET gives a stranger no more time
 		c.strangerSince = time.Now()
@@ -580,6 +593,7 @@ func (c *conn) leaveTransaction() {
 func (c *conn) end() {
 	c.cancel()
 	c.leaveTransaction()
+	c.stopTracking()
 	c.in, c.out = nil, nil
 	c.holds().Add(-int64(c.heldBytes))
 	if c.told && !c.killed.Load() {

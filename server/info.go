@@ -105,6 +105,7 @@ func clientsInfo(s *Server) []module.InfoField {
 		{Name: "strangers", Value: s.countStrangers()},
 		{Name: "maxstrangers", Value: s.maxStrangers()},
 		{Name: "blocked_clients", Value: 0},
+		{Name: "tracking_clients", Value: s.trackers.clients.Load()},
 		{Name: "total_watched_keys", Value: s.db.WatchedKeys()},
 	}
 }
@@ -170,6 +171,7 @@ func statsInfo(s *Server) []module.InfoField {
 		{Name: "acl_access_denied_cmd", Value: s.stats.deniedCommands.Load()},
 		{Name: "acl_access_denied_key", Value: s.stats.deniedKeys.Load()},
 		{Name: "acl_access_denied_channel", Value: 0},
+		{Name: "tracking_total_keys", Value: s.trackers.keys()},
 		{Name: "unknown_commands", Value: s.stats.unknown.Load()},
 		{Name: "total_error_replies", Value: errors},
 	}

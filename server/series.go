@@ -80,6 +80,7 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 	}
 	c.noteCommand(cmd, s.Words(0), begin)
 	c.chooseLevel(cmd, true)
+	c.track(cmd, s.Words(0)[1:])
 	c.session.DoSeries(c.server.ctx, cmd, s)
 	before, failed := len(c.out), 0
 	for i := range s.Replies {
@@ -100,6 +101,7 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 	c.use.add(now, time.Duration(n)*commandTime+timeOf(n*words, len(c.out)-before))
 	c.server.stats.countSeries(cmd, n, took, failed)
 	c.server.stats.countKeys(c.session)
+	c.ranTracked(cmd)
 	c.server.tick(now)
 	c.noteSlow(cmd, s, begin, took)
 	c.clock = now

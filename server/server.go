@@ -74,6 +74,7 @@ type Server struct {
 	users         *acl.Lists
 	denials       aclLog
 	filters       filters
+	trackers      trackers
 	watched       atomic.Int32 // connections with a watch
 	savingACL     sync.Mutex   // held while the ACL file is written
 

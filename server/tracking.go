@@ -1,0 +1,390 @@
+package server
+
+import (
+	"hash/maphash"
+	"io"
+	"maps"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/server/resp"
+	"github.com/sievekv/sievekv/txn"
+)
+
+// CLIENT TRACKING: a client that keeps in its own memory what it has read is told when a key that it has read is changed.
+//
+// A key is entered before the command that reads it runs. A commit tells of a key once lookups see what it changed. So
+// either the command sees the commit, or the client is told of it. It is told after the reply to the command: a connection
+// sends what it has to tell between batches, when the replies to all commands that have run are sent. So no client keeps what
+// it read earlier and misses the change.
+//
+// A key that is told of is entered no more. So what waits to be told is bounded by what was entered, and the table is
+// bounded by a setting: when it is full, clients are told that a key has changed that has not.
+
+// trackers has the keys that clients have read. It is in shards, each with a lock, as every commit looks into it.
+type trackers struct {
+	clients atomic.Int64
+	units   atomic.Int64 // of memory: see unitsOf
+	shards  [numTrackerShards]trackerShard
+}
+
+const numTrackerShards = 64
+
+type trackerShard struct {
+	mu    sync.Mutex
+	byKey map[string]map[*tracker]struct{} // guarded by mu
+}
+
+var trackerSeed = maphash.MakeSeed()
+
+func (t *trackers) of(key string) *trackerShard {
+	return &t.shards[maphash.String(trackerSeed, key)%numTrackerShards]
+}
+
+// unitsOf is what a key counts for each client that has read it: about 300 bytes are a unit.
+func unitsOf(key string) int64 { return 1 + int64(len(key))/256 }
+
+// add enters a key for a client. The table keeps to most units: if there is no room, other keys make some, and their
+// clients are told.
+func (t *trackers) add(x *tracker, key string, most int64) {
+	s := t.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.byKey[key][x]; known {
+		return
+	}
+	for t.units.Load()+unitsOf(key) > most {
+		other, any := s.anyKey()
+		if !any { // what there is belongs to other shards
+			x.tell(key)
+			return
+		}
+		t.take(s, other)
+	}
+	if s.byKey == nil {
+		s.byKey = make(map[string]map[*tracker]struct{})
+	}
+	if s.byKey[key] == nil {
+		s.byKey[key] = make(map[*tracker]struct{})
+	}
+	s.byKey[key][x] = struct{}{}
+	t.units.Add(unitsOf(key))
+}
+
+func (s *trackerShard) anyKey() (string, bool) {
+	for key := range s.byKey {
+		return key, true
+	}
+	return "", false
+}
+
+// take tells of a key, and removes it. The caller holds the shard's lock.
+func (t *trackers) take(s *trackerShard, key string) {
+	clients := s.byKey[key]
+	if len(clients) == 0 {
+		return
+	}
+	delete(s.byKey, key)
+	t.units.Add(-int64(len(clients)) * unitsOf(key))
+	for x := range clients {
+		x.tell(key)
+	}
+}
+
+// Changed implements watch.Observer.
+func (t *trackers) Changed(key string) {
+	s := t.of(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.take(s, key)
+}
+
+// Flushed implements watch.Observer.
+func (t *trackers) Flushed() {
+	all := make(map[*tracker]struct{})
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for key, clients := range s.byKey {
+			t.units.Add(-int64(len(clients)) * unitsOf(key))
+			maps.Copy(all, clients)
+		}
+		s.byKey = nil
+		s.mu.Unlock()
+	}
+	for x := range all { // once each
+		x.tellAll()
+	}
+}
+
+// keys returns how many keys are entered.
+func (t *trackers) keys() (n int) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += len(s.byKey)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// tracker is what a connection that tracks has to tell its client.
+type tracker struct {
+	conn *conn
+
+	// The connection's goroutine alone uses these.
+	mode    string // "", OPTIN or OPTOUT
+	caching bool   // CLIENT CACHING was given for the next command, or for the transaction
+
+	mu      sync.Mutex
+	ended   bool                // nothing is told any more; guarded by mu
+	pending map[string]struct{} // keys to be told; guarded by mu
+	all     bool                // all keys are to be told; guarded by mu
+	reading bool                // the connection waits for its client; guarded by mu
+}
+
+// tell notes that a key is to be told, and wakes the connection if it waits for its client.
+func (x *tracker) tell(key string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.all {
+		return
+	}
+	if x.pending == nil {
+		x.pending = make(map[string]struct{})
+	}
+	if x.pending[key] = struct{}{}; len(x.pending) > maxPending {
+		x.pending, x.all = nil, true
+	}
+	x.wake()
+}
+
+// maxPending is how many keys wait to be told one by one. If there are more, the client is told that all have changed.
+const maxPending = 10_000
+
+// tellAll notes that all keys are to be told.
+func (x *tracker) tellAll() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.ended {
+		x.pending, x.all = nil, true
+		x.wake()
+	}
+}
+
+// wake makes the connection's read return. The caller holds mu.
+func (x *tracker) wake() {
+	if x.reading {
+		_ = x.conn.net.SetReadDeadline(time.Unix(1, 0)) // fails if the client is gone
+	}
+}
+
+// beginRead notes that the connection waits for its client, unless there is something to tell. The connection has set the
+// deadline of the read before.
+func (x *tracker) beginRead() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.reading = len(x.pending) == 0 && !x.all
+	return x.reading
+}
+
+// endRead reports whether there is something to tell.
+func (x *tracker) endRead() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.reading = false
+	return len(x.pending) > 0 || x.all
+}
+
+// appendPending appends what is to be told, as pushes of RESP3, and forgets it.
+func (x *tracker) appendPending(dst []byte) []byte {
+	x.mu.Lock()
+	pending, all := x.pending, x.all
+	x.pending, x.all = nil, false
+	x.mu.Unlock()
+	if all {
+		dst = append(append(dst, pushInvalidate...), "_\r\n"...)
+	}
+	for key := range pending {
+		dst = append(dst, pushInvalidate...)
+		dst = resp.Append(dst, reply.Array(reply.BulkString(key)), 3)
+	}
+	return dst
+}
+
+const pushInvalidate = ">2\r\n$10\r\ninvalidate\r\n"
+
+func (x *tracker) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ended, x.pending, x.all, x.conn = true, nil, false, nil
+}
+
+// track enters the keys of a command that is about to run and only reads.
+func (c *conn) track(cmd *module.Command, args [][]byte) {
+	x := c.tracker
+	if x == nil || cmd.Flags&module.ReadOnly == 0 || x.mode == "OPTIN" && !x.caching || x.mode == "OPTOUT" && x.caching {
+		return
+	}
+	if _, queued := txn.Queued(c.session); queued && !c.executing {
+		return
+	}
+	most := c.server.host.SettingInt(trackingSetting)
+	cmd.Keys(args, func(key []byte, _ string) bool {
+		c.server.trackers.add(x, string(key), most)
+		return true
+	})
+}
+
+// ranTracked notes that a command has run: CLIENT CACHING was for it alone, unless it is CLIENT CACHING or part of a
+// transaction.
+func (c *conn) ranTracked(cmd *module.Command) {
+	if x := c.tracker; x != nil && x.caching {
+		if _, queued := txn.Queued(c.session); !queued && (cmd == nil || cmd.Name != "CLIENT") {
+			x.caching = false
+		}
+	}
+}
+
+// startTracking and stopTracking begin and end CLIENT TRACKING. The store is asked to tell of changes while any client
+// tracks.
+func (c *conn) startTracking(mode string) {
+	if c.tracker == nil {
+		c.tracker = &tracker{conn: c}
+		c.server.observe(1)
+	}
+	c.tracker.mode, c.tracker.caching = mode, false
+	c.setTracking(true)
+}
+
+func (c *conn) stopTracking() {
+	if c.tracker == nil {
+		return
+	}
+	c.tracker.end()
+	c.tracker = nil
+	c.server.observe(-1)
+	c.setTracking(false)
+}
+
+func (c *conn) setTracking(on bool) {
+	c.about.mu.Lock()
+	c.about.tracking = on
+	c.about.mu.Unlock()
+}
+
+// observe adds to the number of clients that track.
+func (s *Server) observe(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trackers.clients.Add(n) > 0 {
+		s.db.Observe(&s.trackers)
+		return
+	}
+	s.db.Observe(nil)
+	s.trackers.Flushed() // what clients that are gone have read
+}
+
+// readTracking is readUntil for a client that tracks. Before it waits for the client, and meanwhile, it tells what is to be
+// told.
+func (c *conn) readTracking(deadline time.Time) (n int, err error) {
+	for {
+		if err := c.net.SetReadDeadline(deadline); err != nil {
+			return 0, err
+		}
+		if c.closing.Load() {
+			return 0, os.ErrDeadlineExceeded
+		}
+		if c.tracker.beginRead() {
+			n, err = c.fill()
+			if told := c.tracker.endRead(); !told || n > 0 {
+				return n, err
+			}
+		}
+		if c.out = c.tracker.appendPending(c.out); !c.flush() {
+			return 0, io.EOF
+		}
+	}
+}
+
+// clientTracking runs CLIENT TRACKING.
+func clientTracking(c *conn, call *module.Call) reply.Reply {
+	on := text.FoldCase(call.Args[0])
+	if on != "ON" && on != "OFF" {
+		return errSyntax
+	}
+	mode := ""
+	for _, arg := range call.Args[1:] {
+		switch word := text.FoldCase(arg); word {
+		case "OPTIN", "OPTOUT":
+			if mode != "" && mode != word {
+				return reply.Error("ERR You can't specify both OPTIN mode and OPTOUT mode")
+			}
+			mode = word
+		case "REDIRECT", "BCAST", "PREFIX", "NOLOOP":
+			return reply.Errorf("ERR CLIENT TRACKING %s is not supported: want ON, alone or with OPTIN or OPTOUT, or OFF", word)
+		default:
+			return errSyntax
+		}
+	}
+	switch {
+	case on == "OFF":
+		c.stopTracking()
+	case c.protocol != 3:
+		return reply.Error("ERR CLIENT TRACKING needs RESP3, in which keys are pushed: give HELLO 3 first, or do not cache in the client (rueidis: DisableCache)")
+	case c.tracker != nil && c.tracker.mode != mode:
+		return reply.Error("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
+	default:
+		c.startTracking(mode)
+	}
+	return reply.OK
+}
+
+// clientCaching runs CLIENT CACHING.
+func clientCaching(c *conn, call *module.Call) reply.Reply {
+	if c.tracker == nil || c.tracker.mode == "" {
+		return reply.Error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	}
+	switch word := text.FoldCase(call.Args[0]); {
+	case word != "YES" && word != "NO":
+		return errSyntax
+	case word == "YES" && c.tracker.mode != "OPTIN":
+		return reply.Error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+	case word == "NO" && c.tracker.mode != "OPTOUT":
+		return reply.Error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+	}
+	c.tracker.caching = true
+	return reply.OK
+}
+
+// clientTrackingInfo runs CLIENT TRACKINGINFO.
+func clientTrackingInfo(c *conn, _ *module.Call) reply.Reply {
+	flags, redirect := []string{"off"}, int64(-1)
+	if x := c.tracker; x != nil {
+		flags, redirect = []string{"on"}, 0
+		switch x.mode {
+		case "OPTIN":
+			flags = append(flags, "optin")
+			if x.caching {
+				flags = append(flags, "caching-yes")
+			}
+		case "OPTOUT":
+			flags = append(flags, "optout")
+			if x.caching {
+				flags = append(flags, "caching-no")
+			}
+		}
+	}
+	set := make([]reply.Reply, len(flags))
+	for i, flag := range flags {
+		set[i] = reply.BulkString(flag)
+	}
+	return reply.Map(
+		reply.Field("flags", reply.Set(set...)), reply.Field("redirect", reply.Int(redirect)), reply.Field("prefixes", reply.Array()),
+	)
+}

@@ -32,8 +32,10 @@ type conn struct {
 	stranger      bool          // see strangers
 	strangerSince time.Time     // since when the client has been a stranger
 	spoke         bool          // the client has sent a command
-	place         *list.Element // in strangers.list, nil if it is not a stranger; guarded by server.mu
-	joined        time.Time     // when it became a stranger; guarded by server.mu
+	origin        *origin       // nil if it is not a stranger; guarded by server.mu, as are the next three
+	place         *list.Element // in origin.list, or in strangers.answered
+	answered      bool          // it is in the latter
+	joined        time.Time     // when it became the newest stranger of its address
 
 	in            *resp.Decoder
 	after         [][]byte // the next command, if in has returned it already

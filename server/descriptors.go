@@ -80,7 +80,7 @@ const spareClients = 8
 // including whoever would raise it again. The present value and the highest possible one are always allowed.
 func (s *Server) fewestClients() int64 {
 	s.mu.Lock()
-	users := int64(len(s.conns) - s.strangers.list.Len()) // new connections replace strangers
+	users := int64(len(s.conns) - s.strangers.total) // new connections replace strangers
 	s.mu.Unlock()
 	return min(users+spareClients, int64(s.room.clients), s.maxClients())
 }

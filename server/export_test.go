@@ -1,6 +1,11 @@
 package server
 
-import "time"
+import (
+	"net"
+	"net/netip"
+	"runtime"
+	"time"
+)
 
 // WithTimes returns options with other times for clients: for half a command, for the password, and to take a reply.
 func (o Options) WithTimes(half, login, write time.Duration) *Options {
@@ -53,8 +58,42 @@ func (s *Server) HeldByStrangers() int64 { return s.strangers.held.Load() }
 // Strangers returns the number of strangers.
 func (s *Server) Strangers() int { return s.countStrangers() }
 
-// UntilRoom returns how long a new stranger has to wait.
-func (s *Server) UntilRoom() time.Duration { return s.untilRoom(time.Now()) }
+// UntilRoom returns how long a new stranger from an address has to wait.
+func (s *Server) UntilRoom(from net.Addr) time.Duration {
+	return s.untilRoom(networkOf(from), time.Now())
+}
+
+// AwaitingAnswers returns how many strangers keep their places because they wait for a delayed answer.
+func (s *Server) AwaitingAnswers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.strangers.answered.Len()
+}
+
+// HandshakeOrder begins handshakes from addresses, one after the other, while the only place is taken, and returns the
+// order in which they get it.
+func HandshakeOrder(from ...string) (order []string) {
+	h := newHandshakes(1)
+	first := h.places.await(use{}, nil)
+	got := make(chan string)
+	for i, ip := range from {
+		network := networkOfIP(netip.MustParseAddr(ip))
+		h.begin(network)
+		go func() {
+			one := h.await(network, nil)
+			got <- ip
+			one.end()
+		}()
+		for h.places.wanted() != i+1 {
+			runtime.Gosched()
+		}
+	}
+	first.end()
+	for range from {
+		order = append(order, <-got)
+	}
+	return order
+}
 
 // HandshakePlaces is how many handshakes use the processor at a time.
 func HandshakePlaces() int { return handshakePlaces() }
@@ -102,10 +141,17 @@ func (s *Server) TurnsHeld() (n int) {
 	return n
 }
 
+// HoldHandshakes takes all places of handshakes until release is called.
+func (s *Server) HoldHandshakes() (release func()) { return s.handshakes.places.hold() }
+
+// HandshakesWanted returns how many handshakes wait for a place.
+func (s *Server) HandshakesWanted() int { return s.handshakes.places.wanted() }
+
 // HoldLongTurns takes all places of long turns until release is called.
-func (s *Server) HoldLongTurns() (release func()) {
+func (s *Server) HoldLongTurns() (release func()) { return s.longAdmission.hold() }
+
+func (a *admission) hold() (release func()) {
 	var held []*turn
-	a := s.longAdmission
 	for range a.places {
 		one := a.await(use{}, nil)
 		a.mu.Lock()
@@ -124,8 +170,9 @@ func (s *Server) HoldLongTurns() (release func()) {
 }
 
 // LongTurnsWanted returns how many connections wait for a long turn.
-func (s *Server) LongTurnsWanted() int {
-	a := s.longAdmission
+func (s *Server) LongTurnsWanted() int { return s.longAdmission.wanted() }
+
+func (a *admission) wanted() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.waiting)

@@ -122,6 +122,8 @@ func (c *conn) delayAnswer(wait time.Duration) (ok bool) {
 		return true
 	}
 	c.endTurn()
+	c.server.awaitAnswer(c, true)
+	defer c.server.awaitAnswer(c, false)
 	timely := true
 	if c.stranger {
 		if left := time.Until(c.strangerSince.Add(c.server.limits.login)); left < wait {

@@ -24,8 +24,11 @@ func (s *Server) MetricsListener(l net.Listener) net.Listener {
 // or without. It tells the listener which connections have requests. Without it, the listener closes no connection to
 // make room.
 func (s *Server) MetricsConnContext(ctx context.Context, c net.Conn) context.Context {
-	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok { // a tls.Conn
+	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok { // with TLS
 		c = wrapped.NetConn()
+	}
+	if h, ok := c.(*handshaking); ok {
+		c = h.Conn
 	}
 	if c, ok := c.(*boundedConn); ok {
 		c.change(0)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,7 +69,7 @@ type Server struct {
 	held          atomic.Int64 // bytes of all connections except strangers
 	strangers     strangers
 	guesses       guesses
-	handshakes    chan struct{} // a semaphore: one element for each handshake that uses the processor
+	handshakes    *handshakes
 	stats         *stats
 	slow          slowLog
 	users         *acl.Lists
@@ -121,8 +122,8 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	}
 	s.warnings = warnings{logger: s.logger, recent: make(map[string]*recent)}
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
-	s.handshakes, s.metricsPace = make(chan struct{}, handshakePlaces()), make(pace, 1)
-	s.strangers.left = make(chan struct{}, 1)
+	s.handshakes, s.metricsPace = newHandshakes(handshakePlaces()), make(pace, 1)
+	s.strangers.left, s.strangers.origins = make(chan struct{}, 1), make(map[netip.Prefix]*origin)
 	s.admission, s.longAdmission = newAdmission(places()), newAdmission(longPlaces())
 	s.transactions = newAdmission(1)
 	s.transactions.overdue = 0 // a transaction has a budget
@@ -198,7 +199,7 @@ func (s *Server) serve(l net.Listener, wrap func(net.Conn) net.Conn) error {
 			return fmt.Errorf("server: accept on %s: %w", l.Addr(), err)
 		}
 		pause = 0
-		s.awaitRoom()
+		s.awaitRoom(nc.RemoteAddr())
 		s.start(wrap(nc))
 	}
 }
@@ -256,9 +257,9 @@ func (s *Server) ServeConn(nc net.Conn) {
 func (s *Server) add(c *conn) (why string, ok bool) {
 	s.stats.accepted.Add(1)
 	why = s.refusal(c.net)
-	var oldest []*conn
+	var replaced []*conn
 	defer func() {
-		for _, c := range oldest {
+		for _, c := range replaced {
 			c.kill()
 		}
 	}()
@@ -269,7 +270,7 @@ func (s *Server) add(c *conn) (why string, ok bool) {
 	}
 	if why == "" {
 		var room bool
-		if oldest, room = s.makeRoom(c.stranger); !room {
+		if replaced, room = s.makeRoom(c.stranger); !room {
 			why = "ERR max number of clients reached"
 		}
 	}

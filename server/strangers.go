@@ -2,6 +2,8 @@ package server
 
 import (
 	"container/list"
+	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -10,13 +12,30 @@ import (
 // handshake. Their number bounds the memory they hold together, because each holds little: a goroutine, a buffer of
 // resp.UnauthenticatedLimits, and replies of strangerBatch.
 //
-// At that number, a new stranger replaces the oldest one. Attackers can take all places, and if the server refused
-// new strangers then, no client could log in any more. A client that gives its password at once has logged in before
-// it is the oldest.
+// At that number, a new stranger replaces the oldest one of the address that has most of them. Attackers can take all
+// places, and if the server refused new strangers then, no client could log in any more. A client that gives its
+// password at once has logged in before it is the oldest of its address, and one whose address has few strangers is
+// not replaced at all.
+//
+// A stranger that waits for a delayed answer to a password keeps its place meanwhile, and is then the newest of its
+// address: otherwise a client that shares its address with an attacker would be replaced before it has its answer.
+// Half of the strangers can wait like this. The others can be replaced, so that attackers who give wrong passwords do
+// not keep the places.
+//
+// All fields but held and left are guarded by Server.mu.
 type strangers struct {
-	list list.List     // of *conn, the oldest in front; guarded by Server.mu
-	held atomic.Int64  // bytes; not counted in Server.held
-	left chan struct{} // has an element if a stranger may have left since awaitRoom last looked
+	total    int
+	origins  map[netip.Prefix]*origin
+	answered list.List     // of *conn: those that wait for a delayed answer, the longest in front
+	held     atomic.Int64  // bytes; not counted in Server.held
+	left     chan struct{} // has an element if a stranger may have left since awaitRoom last looked
+}
+
+// origin is an address that has strangers, see networkOf.
+type origin struct {
+	network netip.Prefix
+	total   int       // its strangers
+	list    list.List // of *conn: those that can be replaced, the oldest in front
 }
 
 // strangerBatch is limits.batch for strangers.
@@ -33,32 +52,52 @@ func (s *Server) maxStrangers() int64 {
 
 // isFull reports whether a new connection, a stranger or not, must replace another one. The caller holds mu.
 func (s *Server) isFull(stranger bool) bool {
-	return int64(len(s.conns)) >= s.maxClients() || stranger && int64(s.strangers.list.Len()) >= s.maxStrangers()
+	return int64(len(s.conns)) >= s.maxClients() || stranger && int64(s.strangers.total) >= s.maxStrangers()
 }
 
-// makeRoom removes the oldest strangers until there is room for a connection. The caller holds mu, and closes them
-// after it has released mu. It is not ok if only users are left.
-func (s *Server) makeRoom(stranger bool) (oldest []*conn, ok bool) {
-	for s.isFull(stranger) {
-		first := s.strangers.list.Front()
-		if first == nil {
-			return oldest, false
+// next returns the stranger that a new connection replaces, nil if there is none: the oldest one of the address that
+// has most. Among addresses with equally many it is the oldest one of all.
+func (l *strangers) next() *conn {
+	var next *conn
+	for _, a := range l.origins {
+		front := a.list.Front()
+		if front == nil {
+			continue
 		}
-		c := first.Value.(*conn)
+		c := front.Value.(*conn)
+		if next == nil || a.total > next.origin.total || a.total == next.origin.total && c.joined.Before(next.joined) {
+			next = c
+		}
+	}
+	if front := l.answered.Front(); next == nil && front != nil {
+		next = front.Value.(*conn)
+	}
+	return next
+}
+
+// makeRoom removes strangers until there is room for a connection. The caller holds mu, and closes them after it has
+// released mu. It is not ok if only users are left.
+func (s *Server) makeRoom(stranger bool) (replaced []*conn, ok bool) {
+	for s.isFull(stranger) {
+		c := s.strangers.next()
+		if c == nil {
+			return replaced, false
+		}
 		s.leaveStrangers(c)
 		delete(s.conns, c)
 		s.stats.closedStrangers.Add(1)
-		oldest = append(oldest, c)
+		replaced = append(replaced, c)
 	}
-	return oldest, true
+	return replaced, true
 }
 
 // awaitRoom runs before the server adds an accepted connection. It waits until there is room for a stranger, or until
-// the oldest stranger has had limits.grace. So each client of a crowd that connects at once has that much time to log
-// in, and an attacker that only connects is accepted no faster.
-func (s *Server) awaitRoom() {
+// the stranger that the connection is to replace has had limits.grace, or is of another address, with more strangers.
+// So each client of a crowd that connects at once has that much time to log in, and an attacker that only connects is
+// accepted no faster.
+func (s *Server) awaitRoom(from net.Addr) {
 	for {
-		wait := s.untilRoom(time.Now())
+		wait := s.untilRoom(networkOf(from), time.Now())
 		if wait <= 0 {
 			return
 		}
@@ -72,31 +111,81 @@ func (s *Server) awaitRoom() {
 	}
 }
 
-func (s *Server) untilRoom(now time.Time) time.Duration {
+func (s *Server) untilRoom(from netip.Prefix, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first := s.strangers.list.Front()
-	if first == nil || s.shuttingDown || s.ctx.Err() != nil || !s.isFull(true) {
+	if s.shuttingDown || s.ctx.Err() != nil || !s.isFull(true) {
 		return 0
 	}
-	return s.limits.grace - now.Sub(first.Value.(*conn).joined)
+	c := s.strangers.next()
+	if c == nil {
+		return 0
+	}
+	own := 1
+	if a := s.strangers.origins[from]; a != nil {
+		own += a.total
+	}
+	if c.origin.total > own {
+		return 0
+	}
+	return s.limits.grace - now.Sub(c.joined)
 }
 
-// joinStrangers makes a connection the newest stranger. The caller holds mu.
+// joinStrangers makes a connection the newest stranger of its address. The caller holds mu.
 func (s *Server) joinStrangers(c *conn) {
-	c.joined, c.place = time.Now(), s.strangers.list.PushBack(c)
+	l, network := &s.strangers, networkOf(c.net.RemoteAddr())
+	a := l.origins[network]
+	if a == nil {
+		a = &origin{network: network}
+		l.origins[network] = a
+	}
+	l.total++
+	a.total++
+	c.origin = a
+	c.joined, c.place = time.Now(), a.list.PushBack(c)
 }
 
 // leaveStrangers removes a connection that becomes a user, or ends, from the strangers. The caller holds mu.
 func (s *Server) leaveStrangers(c *conn) {
-	if c.place == nil {
+	a := c.origin
+	if a == nil {
 		return
 	}
-	s.strangers.list.Remove(c.place)
-	c.place = nil
+	s.leavePlace(c)
+	c.origin = nil
+	s.strangers.total--
+	if a.total--; a.total == 0 {
+		delete(s.strangers.origins, a.network)
+	}
 	select {
 	case s.strangers.left <- struct{}{}:
 	default:
+	}
+}
+
+// leavePlace removes a stranger from the list that it is in. The caller holds mu.
+func (s *Server) leavePlace(c *conn) {
+	if c.answered {
+		s.strangers.answered.Remove(c.place)
+	} else {
+		c.origin.list.Remove(c.place)
+	}
+	c.place, c.answered = nil, false
+}
+
+// awaitAnswer says whether a stranger waits for a delayed answer from now on.
+func (s *Server) awaitAnswer(c *conn, waits bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &s.strangers
+	switch {
+	case c.origin == nil || c.answered == waits: // it is none, or was replaced; or too many wait
+	case !waits:
+		s.leavePlace(c)
+		c.joined, c.place = time.Now(), c.origin.list.PushBack(c)
+	case int64(l.answered.Len()) < max(s.maxStrangers()/2, 1):
+		s.leavePlace(c)
+		c.place, c.answered = l.answered.PushBack(c), true
 	}
 }
 
@@ -104,7 +193,7 @@ func (s *Server) leaveStrangers(c *conn) {
 func (s *Server) countStrangers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.strangers.list.Len()
+	return s.strangers.total
 }
 
 // setStranger says whether the connection is a stranger from now on.

@@ -3,6 +3,7 @@ package server_test
 import (
 	"crypto/tls"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,11 +121,11 @@ func TestStrangers_maxClients(t *testing.T) {
 // The oldest stranger has some time before it is closed, and a new one waits until then, or until another leaves.
 func TestStrangers_grace(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithStrangers(1, long))
-	if d := w.server.UntilRoom(); d > 0 {
+	if d := w.server.UntilRoom(nil); d > 0 {
 		t.Errorf("a stranger that is the first waits for %v", d)
 	}
 	first := w.stranger()
-	if d := w.server.UntilRoom(); d <= 0 {
+	if d := w.server.UntilRoom(nil); d <= 0 {
 		t.Error("a second stranger does not wait")
 	}
 	second := w.client()
@@ -135,6 +136,77 @@ func TestStrangers_grace(t *testing.T) {
 	fourth.answers("AUTH secret => +OK")
 	w.stranger()
 	w.client() // for whom the end does not wait
+}
+
+// A new stranger replaces the oldest one of the address that has most, at once if it has fewer itself.
+func TestStrangers_addresses(t *testing.T) {
+	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithStrangers(4, long))
+	at := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
+	join := func(ip string) *client {
+		c := w.clientFrom(at(ip))
+		c.answers("PING => -NOAUTH Authentication required.")
+		return c
+	}
+	few := join("10.0.0.1")
+	many := []*client{join("2001:db8::1"), join("2001:db8::2"), join("2001:db8::3")} // of one network
+	if d := w.server.UntilRoom(at("2001:db8::4")); d <= 0 {
+		t.Error("a stranger of the address that has most does not wait")
+	}
+	for i, ip := range []string{"10.0.0.2", "10.0.0.3"} {
+		if d := w.server.UntilRoom(at(ip)); d > 0 {
+			t.Errorf("a stranger of an address without any waits for %v", d)
+		}
+		join(ip)
+		many[i].ended()
+	}
+	if d := w.server.UntilRoom(at("10.0.0.4")); d <= 0 {
+		t.Error("a stranger replaces one of an address that has no more than its own will have")
+	}
+	few.answers("AUTH secret => +OK")
+	many[2].answers("AUTH secret => +OK")
+}
+
+// A client that waits for a delayed answer keeps its place, whoever comes from its address.
+func TestStrangers_waitForAnswer(t *testing.T) {
+	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithStrangers(4, 0).WithGuesses(long, long))
+	for range server.FreeGuesses {
+		c := w.client()
+		c.answers("AUTH wrong => -WRONGPASS...")
+		_ = c.Close()
+	}
+	w.client().send(pipeline("AUTH wrong"))
+	eventually(t, "it waits", func() bool { return w.server.AwaitingAnswers() == 1 })
+	var others []*client
+	for range 20 {
+		others = append(others, w.stranger())
+	}
+	for _, c := range others[:17] {
+		c.ended()
+	}
+	for _, c := range others[17:] {
+		c.answers("PING => -NOAUTH Authentication required.")
+	}
+	// No more than half keep their places.
+	for _, c := range others[17:] {
+		c.send(pipeline("AUTH wrong"))
+	}
+	eventually(t, "they wait", func() bool { return w.server.Guesses() == server.FreeGuesses+4 && w.server.AwaitingAnswers() == 2 })
+	w.stranger()
+	w.stranger()
+	if got := w.server.AwaitingAnswers(); got != 2 {
+		t.Errorf("%d keep their places, want 2", got)
+	}
+}
+
+// Addresses have handshakes in turn: one that begins many does not make others wait for all of them.
+func TestHandshakes_turns(t *testing.T) {
+	got := server.HandshakeOrder("10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.3", "10.0.0.2")
+	slices.Sort(got[:3])
+	slices.Sort(got[3:5])
+	want := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.0.1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("places go to %v, want %v", got, want)
+	}
 }
 
 // A client that sends nothing has less time than a client that sends something.
@@ -213,9 +285,10 @@ func TestGuesses_delayed(t *testing.T) {
 		w.stranger()
 	}
 	guesser.ended()
-	one.ended()
-	other.ended()
-	right.ended()
+	right.ended() // half of the strangers may keep their places
+	if got := user.info("clients", "strangers"); got != "5" {
+		t.Errorf("%s strangers, want the two that wait and three", got)
+	}
 	if !strings.Contains(w.log.String(), "wrong password") || strings.Contains(w.log.String(), "secret") {
 		t.Errorf("logged is\n%s", w.log)
 	}

@@ -51,8 +51,13 @@ func startCrowd(server *process.Server, s scene) (*crowd, error) {
 	if err != nil {
 		return nil, err
 	}
-	// They stand for clients on other machines: what they do is to take the server's time, not its processors.
-	c := &crowd{cmd: exec.Command("nice", "-n", "19", program, "--at", server.Addr, "--metrics-at", server.Metrics, "--connections", strconv.Itoa(s.connections), "--only", s.only,
+	// They stand for clients on other machines: what they do is to take the server's time, not its processors. Those that
+	// do little themselves keep their pace.
+	nice := "19"
+	if s.eager {
+		nice = "0"
+	}
+	c := &crowd{cmd: exec.Command("nice", "-n", nice, program, "--at", server.Addr, "--metrics-at", server.Metrics, "--connections", strconv.Itoa(s.connections), "--only", s.only,
 		"--seed", strconv.FormatUint(s.seed, 10), "--tls="+strconv.FormatBool(s.tls))}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -93,6 +98,13 @@ func attackAt(addr, metrics string, s scene) error {
 		}
 		group.Go(func() {
 			for ctx.Err() == nil {
+				if kind.isHello() {
+					select {
+					case <-hellos:
+					case <-ctx.Done():
+						return
+					}
+				}
 				conn, err := net.Dial("tcp", addr)
 				if err != nil {
 					sleep(ctx, 50*time.Millisecond) // no port or no place left
@@ -302,6 +314,12 @@ var attacks = []attack{
 // onMetrics reports whether the kind attacks the port for metrics.
 func (k attack) onMetrics() bool { return strings.HasPrefix(k.name, "metrics ") }
 
+// isHello reports whether the kind connects a thousand times a second, of all connections together.
+func (k attack) isHello() bool { return strings.HasSuffix(k.name, "hellos") }
+
+// hellos is their pace.
+var hellos = time.Tick(time.Millisecond)
+
 // hostilePatterns match slowly where a matcher goes back and forth, or looks at sets one by one. They are as long as may be.
 var hostilePatterns = []string{
 	strings.Repeat("a*", glob.MaxLen/2-1) + "b",
@@ -375,6 +393,8 @@ var special = []attack{
 			_, _ = a.conn.Read(make([]byte, 1))
 		}
 	}},
+	{"hellos", false, (*attacker).hello},
+	{"metrics hellos", false, (*attacker).hello},
 	{"metrics silent", false, (*attacker).wait},
 	{"metrics half a request", false, func(a *attacker) { a.slowly(metricsRequest + "X-Long: " + strings.Repeat("a", 10_000)) }},
 	{"metrics wrong passwords", false, func(a *attacker) {
@@ -386,6 +406,26 @@ var special = []attack{
 		a.endless(once(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 100)))
 	}},
 	{"metrics long headers", false, func(a *attacker) { a.endless(once("X: " + strings.Repeat("a", 60_000) + "\r\n")) }},
+}
+
+// cannedHello returns the first bytes that a client of TLS sends.
+var cannedHello = sync.OnceValue(func() []byte {
+	ours, theirs := net.Pipe()
+	go func() {
+		_ = tls.Client(theirs, &tls.Config{InsecureSkipVerify: true}).Handshake() // which ends with the pipe
+	}()
+	hello := make([]byte, 4<<10)
+	n, _ := ours.Read(hello)
+	_ = ours.Close() // the hello is there
+	return hello[:n]
+})
+
+// hello makes the server sign, with no work of its own: it sends a canned hello, and is gone when it has the answer, or
+// does not wait for it any more.
+func (a *attacker) hello() {
+	if a.send(string(cannedHello())) && a.conn.SetReadDeadline(time.Now().Add(5*time.Second)) == nil {
+		_, _ = a.conn.Read(make([]byte, 1))
+	}
 }
 
 // slowly sends text a byte at a time.

@@ -11,7 +11,7 @@
 //	go run ./tests/hostile --malformed 10000000
 //
 // Besides the mix of all kinds there are scenes, --scene NAME,NAME or all, each with a few kinds, a server of its own, and
-// figures of its own: descriptors (of which the server may have 128), memory (of strangers), handshakes (of TLS), guessing (of
+// figures of its own: descriptors (of which the server may have 128), memory (of strangers), handshakes (of TLS), hellos (of TLS, a thousand a second, from one address), metrics handshakes (likewise), guessing (of
 // passwords), patterns (of users, also in transactions), transactions (that wait, or read for long), combinations (of bitmaps, by clients
 // that go away, beside transactions), counts (of large bitmaps), replies (dumps of filters and descriptions of commands, some of which nobody reads) and metrics (the port for these). In some another good
 // client gives larger commands, none of which may be refused.
@@ -160,6 +160,7 @@ type scene struct {
 	tls         bool
 
 	name        string // "" for none of scenes
+	eager       bool   // the attackers have the priority of others
 	descriptors int    // that the server may have, 0 for all there are
 	bulk        int    // bytes of values that another good client writes, 0 for no such client
 	patterns    bool   // there are keys for which patterns take long
@@ -167,6 +168,7 @@ type scene struct {
 	filters     bool   // there are filters with large dumps
 	metrics     bool   // the server answers for metrics, and a good client asks for them
 	metricsAt   string // where
+	metricsTLS  bool   // they have TLS
 }
 
 // report is what came of it.
@@ -196,12 +198,15 @@ func attackServer(program *process.Program, dir string, s scene) (r *report, err
 		return nil, err
 	}
 	flags := []string{"--cache", fmt.Sprint(cacheSize), "--requirepass-file", file}
+	cert, key, err := writeCertificate(dir)
+	if err != nil {
+		return nil, err
+	}
 	if s.tls {
-		cert, key, err := writeCertificate(dir)
-		if err != nil {
-			return nil, err
-		}
 		flags = append(flags, "--tls-cert", cert, "--tls-key", key)
+	}
+	if s.metricsTLS {
+		flags = append(flags, "--metrics-tls-cert", cert, "--metrics-tls-key", key)
 	}
 	for pair := range strings.SplitSeq(s.settings, ",") {
 		if pair != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -26,12 +27,14 @@ var scenes = []scene{
 	{name: "descriptors", only: "silent,comes and goes,metrics silent", descriptors: 128, metrics: true, bulk: mib},
 	{name: "memory", only: "half words of strangers,announced by strangers,half byte by byte", bulk: 40 << 10},
 	{name: "handshakes", only: "handshakes,TLS,silent", tls: true, bulk: 40 << 10},
+	{name: "hellos", only: "hellos", tls: true, eager: true},
 	{name: "guessing", only: "guesses,wrong passwords", bulk: 40 << 10},
 	{name: "patterns", only: "patterns,patterns too long,patterns in a transaction,patterns and writes in a transaction,patterns and gone", patterns: true},
 	{name: "transactions", only: "logins in a transaction,long reads in a transaction", bits: true},
 	{name: "combinations", only: "one bitmap many times,many bitmaps and gone,small transactions", bits: true},
 	{name: "counts", only: "counts,one count and gone", bits: true},
 	{name: "replies", only: "dumps,dumps not read,one command described many times,statistics many times", filters: true},
+	{name: "metrics handshakes", only: "metrics hellos", metrics: true, metricsTLS: true, eager: true},
 	{name: "metrics", only: "metrics silent,metrics half a request,metrics wrong passwords,metrics requests,metrics long headers", metrics: true, bulk: 40 << 10},
 }
 
@@ -175,8 +178,8 @@ func (b *bulk) round() error {
 }
 
 // scrape asks for the metrics, as Prometheus does.
-func scrape(ctx context.Context, client *http.Client, addr string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+func scrape(ctx context.Context, client *http.Client, scheme, addr string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+addr+"/metrics", nil)
 	if err != nil {
 		return err
 	}
@@ -214,8 +217,12 @@ func (s *scene) startBeside(server *process.Server) (*beside, error) {
 	ctx, b.cancel = context.WithCancel(context.Background())
 	if s.metrics {
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: goodAddress}}
-		client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
-		b.scrapes = startBackground(200*time.Millisecond, func() error { return scrape(ctx, client, server.Metrics) })
+		client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		scheme := "http"
+		if s.metricsTLS {
+			scheme = "https"
+		}
+		b.scrapes = startBackground(200*time.Millisecond, func() error { return scrape(ctx, client, scheme, server.Metrics) })
 	}
 	return b, nil
 }

@@ -99,7 +99,7 @@ func start(cmd *exec.Cmd) (*Server, error) {
 
 var (
 	servingLine = regexp.MustCompile(`msg="sievekv: serving" .*addr=(\S+)`)
-	metricsLine = regexp.MustCompile(`msg="sievekv: serving metrics" url=http://([^/]+)/`)
+	metricsLine = regexp.MustCompile(`msg="sievekv: serving metrics" url=https?://([^/]+)/`)
 )
 
 // keep keeps what the server prints, and sends the addresses it serves at.

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,11 +19,10 @@ func (s *Service) serveMetrics(srv *server.Server, failed chan<- error) (stop fu
 	if s.at.metrics == nil {
 		return func(context.Context) {}
 	}
-	// Few connections are served at a time: one that says nothing must not keep its place for long. TLS comes above, as
-	// the handler asks for the certificate.
+	// Few connections are served at a time: one that says nothing must not keep its place for long.
 	l, scheme := srv.MetricsListener(s.at.metrics), "http"
 	if config := s.flags.metricsTLS.config(); config != nil {
-		l, scheme = tls.NewListener(l, config), "https"
+		l, scheme = srv.MetricsTLS(l, config), "https"
 	}
 	h := &http.Server{
 		Handler: srv.MetricsHandler(&s.flags.metrics), ConnContext: srv.MetricsConnContext, ErrorLog: srv.ErrorLog(),

@@ -147,3 +147,43 @@ func TestNote_Stored(t *testing.T) {
 		t.Errorf("%x", n.Stored())
 	}
 }
+
+// A locked key that has not expired ends a batch like any other.
+func TestHint_Take_lockedLater(t *testing.T) {
+	notes := &written{notes: []Note{note(9, "locked"), note(10, "z")}}
+	h := Hint{from: End}
+	taken, next, more, err := h.Take(notes, Batch{Now: 5, Notes: 9, Bytes: 1 << 20, Free: func([]byte) bool { return false }})
+	if len(taken) != 0 || string(next) != string(notes.notes[0].Stored()) || more || err != nil {
+		t.Errorf("Take() = %v, %q, %v, %v", taken, next, more, err)
+	}
+	if string(h.from) != string(End) {
+		t.Errorf("the hint is lowered to %q", h.from)
+	}
+}
+
+// While sweeps are under way, the first note may be one that they have begun with.
+func TestHint_First(t *testing.T) {
+	var h Hint
+	at := func(when int64) []byte { return note(when, "k").Stored() }
+	want := func(when string, first []byte) {
+		t.Helper()
+		if got := h.First(); string(got) != string(first) {
+			t.Errorf("%s, First() = %q, want %q", when, got, first)
+		}
+	}
+	h.Raise()
+	h.Leave(at(5))
+	want("after a sweep that left a note", at(5))
+	h.Raise()
+	want("during a sweep", at(5))
+	h.Lower(at(3))
+	want("after a commit during a sweep", at(3))
+	h.Raise()
+	want("during two sweeps", at(3))
+	h.Leave(at(8))
+	want("after one of two sweeps", at(3))
+	h.Leave(End)
+	want("after both", at(8))
+	h.Raise()
+	want("during a later sweep", at(8))
+}

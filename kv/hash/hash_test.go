@@ -331,6 +331,17 @@ func TestFunction_Append(t *testing.T) {
 	}
 }
 
+// These hashes have no seed: a stored one is damage.
+func TestDecode_seed(t *testing.T) {
+	for _, f := range []hash.Function{hash.NewMurmur3(), hash.NewHighway()} {
+		b := f.Append(nil)
+		b[1] = 1
+		if got, n := hash.Decode(b); n != 0 {
+			t.Errorf("Decode(%x) = %v, %d, want 0 bytes", b, got, n)
+		}
+	}
+}
+
 // All functions of a secret are equal, also after a garbage collection in between.
 func TestFunction_equal(t *testing.T) {
 	a, b := hash.NewKeyed(secretAt(1)), hash.NewKeyed(secretAt(1))

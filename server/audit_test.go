@@ -80,3 +80,18 @@ func TestSecrets_untold(t *testing.T) {
 		}
 	}
 }
+
+// A stranger cannot tell a name that somebody has from one that nobody has, nor who is switched off.
+func TestStrangers_names(t *testing.T) {
+	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
+	admin, stranger := w.client(), w.client()
+	admin.answers("AUTH secret => +OK\nACL SETUSER ann on >a => +OK\nACL SETUSER off off >a => +OK")
+	for _, name := range []string{"default", "ann", "off", "nosuch"} {
+		for _, line := range []string{"AUTH " + name + " wrong", "HELLO 2 AUTH " + name + " wrong"} {
+			if got := stranger.do(line); got != "-WRONGPASS invalid username-password pair or user is disabled." {
+				t.Errorf("%s answers %s", line, got)
+			}
+		}
+	}
+	stranger.answers("ACL USERS => -NOAUTH ...\nACL GETUSER ann => -NOAUTH ...\nCLIENT LIST => -NOAUTH ...")
+}

@@ -655,7 +655,7 @@ func TestServe_usage(t *testing.T) {
 		{exit.Local, "serve: --metrics-password-file " + nosuch + ": no such file or directory", []string{"--metrics-password-file", nosuch}},
 		{exit.Local, "serve: --acl-file " + nosuch + ": no such file or directory", []string{"--acl-file", nosuch}},
 		{exit.Local, "serve: --acl-file " + dir + ": is a directory", []string{"--acl-file", dir}},
-		{exit.Local, "serve: --acl-file " + users + ":1: rule 1: Unknown command or category name in ACL", []string{"--acl-file", users}},
+		{exit.Local, "serve: --acl-file " + users + ":1: rule 2: Unknown command or category name in ACL", []string{"--acl-file", users}},
 		{exit.Local, users + ":3: line should start with user", []string{"--acl-file", users}},
 		{exit.Usage, "must be NAME=VALUE", []string{"--set", "maxclients"}},
 		{exit.Usage, "argument must be between 1 and", []string{"--set", "maxclients=0"}},

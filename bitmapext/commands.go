@@ -32,14 +32,16 @@ func Commands() []module.Command {
 		"Answers how many bits are set in the combination of bitmaps, which is not stored.", "O(N) for N bytes of bitmaps",
 		"SETBIT mon 7 1\nSETBIT tue 7 1\nSIEVE.BITCOUNTOP AND mon tue", bitCountOp)
 	countOp.FirstKey, countOp.LastKey = 2, -1
+	bitfield := row("BITFIELD", -2, write|module.Brief, "RW access update",
+		"key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | INCRBY encoding offset increment ...]",
+		"Reads, sets and increments integers of any width in a string.", "O(1) for each operation",
+		"BITFIELD stats INCRBY u8 0 1 GET u4 4", bitField)
+	bitfield.KeyFlagsOf = bitFieldKeyFlags
 	return []module.Command{
 		row("BITCOUNT", -2, read, "RO access", "key [start end [BYTE | BIT]]",
 			"Answers how many bits of a string are set, in all of it or in a range; negative indices count from the end.", perByte,
 			"SETBIT active 7 1\nBITCOUNT active", bitCount),
-		row("BITFIELD", -2, write|module.Brief, "RW access update",
-			"key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | INCRBY encoding offset increment ...]",
-			"Reads, sets and increments integers of any width in a string.", "O(1) for each operation",
-			"BITFIELD stats INCRBY u8 0 1 GET u4 4", bitField),
+		bitfield,
 		row("BITFIELD_RO", -2, read|module.Fast, "RO access", "key [GET encoding offset [GET encoding offset ...]]",
 			"Reads integers of any width in a string.", "O(1) for each operation", "SET name ann\nBITFIELD_RO name GET u8 0", bitFieldRO),
 		bitop,
@@ -337,6 +339,22 @@ func streakCommand(c *module.Call) reply.Reply {
 
 // errReadOnly is for a BITFIELD_RO that would write.
 var errReadOnly = errors.New("BITFIELD_RO only supports the GET subcommand")
+
+// bitFieldKeyFlags returns what a BITFIELD does with its key: it only reads if it has no operation but GET. As in Redis, that
+// does not depend on the encodings and offsets.
+func bitFieldKeyFlags(args [][]byte) []string {
+	for args = args[1:]; len(args) > 0; {
+		switch word := text.FoldCase(args[0]); {
+		case word == "GET" && len(args) > 2:
+			args = args[3:]
+		case word == "OVERFLOW" && len(args) > 1:
+			args = args[2:]
+		default:
+			return []string{"RW access update"}
+		}
+	}
+	return []string{"RO access"}
+}
 
 func bitField(c *module.Call) reply.Reply {
 	ops, writes, refused := fields(c.Args[1:])

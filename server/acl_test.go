@@ -38,6 +38,14 @@ func TestACL(t *testing.T) {
 		ACL DRYRUN reader GET => -ERR wrong number of arguments for 'get' command
 		ACL DRYRUN reader GET user:1 => +OK
 		ACL DRYRUN reader GET other => "User reader has no permissions to access the 'other' key"
+		ACL SETUSER bits on nopass +@bitmap %R~user:* => +OK
+		ACL DRYRUN bits BITFIELD user:1 => +OK
+		ACL DRYRUN bits BITFIELD user:1 OVERFLOW x GET y z get u8 0 => +OK
+		ACL DRYRUN bits BITFIELD other GET u8 0 => "User bits has no permissions to access the 'other' key"
+		ACL DRYRUN bits BITFIELD user:1 GET u8 0 SET u8 0 1 => "User bits has no permissions to access the 'user:1' key"
+		ACL DRYRUN bits BITFIELD user:1 GET u8 => "User bits has no permissions to access the 'user:1' key"
+		ACL DRYRUN bits BITFIELD user:1 INCRBY u8 0 1 => "User bits has no permissions to access the 'user:1' key"
+		ACL DELUSER bits => :1
 		ACL DRYRUN reader CONFIG SET a b => "User reader has no permissions to run the 'config|set' command"
 		ACL LOAD => -ERR The server was started without an ACL file: users are changed by ACL SETUSER, until it ends
 		ACL SAVE => -ERR The server was started without an ACL file: users are changed by ACL SETUSER, until it ends

@@ -144,6 +144,7 @@ type tracker struct {
 	mu      sync.Mutex
 	ended   bool                // nothing is told any more; guarded by mu
 	pending map[string]struct{} // keys to be told; guarded by mu
+	bytes   int                 // of pending; guarded by mu
 	all     bool                // all keys are to be told; guarded by mu
 	reading bool                // the connection waits for its client; guarded by mu
 }
@@ -158,21 +159,29 @@ func (x *tracker) tell(key string) {
 	if x.pending == nil {
 		x.pending = make(map[string]struct{})
 	}
-	if x.pending[key] = struct{}{}; len(x.pending) > maxPending {
-		x.pending, x.all = nil, true
+	if _, known := x.pending[key]; !known {
+		x.pending[key] = struct{}{}
+		x.bytes += len(key) + pendingBytes
+	}
+	if x.bytes > maxPending {
+		x.pending, x.bytes, x.all = nil, 0, true
 	}
 	x.wake()
 }
 
-// maxPending is how many keys wait to be told one by one. If there are more, the client is told that all have changed.
-const maxPending = 10_000
+// maxPending is how many bytes of keys wait to be told one by one, about 1000 short keys. If there are more, the client is told
+// that all have changed.
+const (
+	maxPending   = 64 << 10
+	pendingBytes = 64 // of a key, besides its own
+)
 
 // tellAll notes that all keys are to be told.
 func (x *tracker) tellAll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.ended {
-		x.pending, x.all = nil, true
+		x.pending, x.bytes, x.all = nil, 0, true
 		x.wake()
 	}
 }
@@ -205,7 +214,7 @@ func (x *tracker) endRead() bool {
 func (x *tracker) appendPending(dst []byte) []byte {
 	x.mu.Lock()
 	pending, all := x.pending, x.all
-	x.pending, x.all = nil, false
+	x.pending, x.bytes, x.all = nil, 0, false
 	x.mu.Unlock()
 	if all {
 		dst = append(append(dst, pushInvalidate...), "_\r\n"...)
@@ -222,7 +231,7 @@ const pushInvalidate = ">2\r\n$10\r\ninvalidate\r\n"
 func (x *tracker) end() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.ended, x.pending, x.all, x.conn = true, nil, false, nil
+	x.ended, x.pending, x.bytes, x.all, x.conn = true, nil, 0, false, nil
 }
 
 // track enters the keys of a command that is about to run and only reads.

@@ -43,9 +43,11 @@ func (c *Counts) Add(added bool) {
 // Of returns how many answers are true, and how many are false.
 func Of(answers []bool) (yes, no uint64) {
 	for _, answer := range answers {
-		if answer {
-			yes++
+		one := uint64(0)
+		if answer { // no branch, which would be taken at random: the compiler widens the bool
+			one = 1
 		}
+		yes += one
 	}
 	return yes, uint64(len(answers)) - yes
 }

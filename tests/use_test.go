@@ -129,6 +129,23 @@ func TestUse_filters(t *testing.T) {
 	}
 }
 
+// A merge may make the filter anew that it adds to. The counts go on all the same.
+func TestUse_merged(t *testing.T) {
+	_, u := newUser(t, &sievekv.Options{})
+	for _, key := range []string{"bf", "other"} {
+		u.do("BF.RESERVE", key, "0.0001", "10", "GROUP", "g")
+		for i := range 300 {
+			u.do("BF.ADD", key, fmt.Sprint(key, i))
+		}
+	}
+	before := u.used("bf")
+	u.do("BF.MERGE", "bf", "other")
+	u.wantUse("bf", "merged", before)
+	u.do("BF.EXISTS", "bf", "other7")
+	before.Yes++
+	u.wantUse("bf", "asked", before)
+}
+
 // Many clients of one filter lose no count.
 func TestUse_together(t *testing.T) {
 	const clients, each = 4, 500

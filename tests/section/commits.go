@@ -38,7 +38,7 @@ func (x *explorer) single(s *state, t int) bool {
 			s.end(t, refused)
 			break
 		}
-		if !h.there || over(h.expires, s.clock) || x.slots && adds && s.stores(h) {
+		if !h.there || over(h.expires, s.clock) || adds && !x.takes(s, h) {
 			s.locked = false
 			s.end(t, undecided)
 			break
@@ -193,7 +193,7 @@ func (x *explorer) store(s *state, o op) bool {
 	live := func(h *header) bool { return h.there && !over(h.expires, s.clock) }
 	switch o {
 	case both:
-		if live(k) && !(x.slots && s.stores(k)) {
+		if live(k) && x.takes(s, k) {
 			s.items[k.layers[0]] = true
 		}
 	case moveLayers:
@@ -250,9 +250,10 @@ func (x *explorer) store(s *state, o op) bool {
 	return true
 }
 
-// stores reports whether a filter has the item. One with slots has it once at most, here.
-func (s *state) stores(h *header) bool {
-	return s.items[h.layers[0]] || h.layers[1] != none && s.items[h.layers[1]]
+// takes reports whether a filter takes the item: its newest slice must not have ended, and one with slots has the item once.
+func (x *explorer) takes(s *state, h *header) bool {
+	stored := s.items[h.layers[0]] || h.layers[1] != none && s.items[h.layers[1]]
+	return !over(h.until[0], s.clock) && !(x.slots && stored)
 }
 
 // deleteBlocks deletes the stored blocks of a filter.

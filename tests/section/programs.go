@@ -52,15 +52,12 @@ func (o op) effect(t truth) truth {
 	k := &t.keys[one(o == addAway)]
 	live := k.there && !over(k.expires, t.clock)
 	switch o {
-	case both:
-		if t.row = true; live {
-			k.item = true
-		}
-	case add, addAway:
-		if live {
+	case both, add, addAway:
+		t.row = t.row || o == both
+		if live && !(k.until != 0 && over(2, t.clock)) { // the newest slice of a window takes items until 2
 			k.item = true
 			if k.until != 0 {
-				k.until = 2 // that of the newest slice
+				k.until = 2
 			}
 		}
 	case remove:

@@ -11,6 +11,11 @@ import (
 // besides a burst of limits.burst.
 const spared = 50
 
+// aging says by which share of the time that it waits a connection counts as if it had used less: 1/aging. It is far below
+// what a connection gets that is spared, so that a client that sends a command now and then goes before all that wait for
+// long.
+const aging = 500
+
 // The server estimates the processor time of commands, because the time that passes may be that of a sync. These are
 // the estimates for a command, for a word, and for the bytes received or sent.
 const (
@@ -26,13 +31,17 @@ type use struct {
 }
 
 func (u *use) add(now time.Time, d time.Duration) {
-	u.time = max(0, u.time-now.Sub(u.at)/spared) + d
+	u.time = u.now(now) + d
 	u.at = now
 }
 
+// now returns what is left of the use by now.
+func (u *use) now(now time.Time) time.Duration { return max(0, u.time-now.Sub(u.at)/spared) }
+
 // admission bounds how many busy connections run commands at the same time. A connection that has used more than
 // limits.burst needs a turn: the right to run commands until it waits for its client or for the disk. When a turn ends,
-// the waiting connection that has used the server least gets the next one. So a thousand clients that never stop leave
+// the waiting connection that has used the server least gets the next one. It counts a little less for each moment that it
+// waits, so none waits for ever, however many new ones come. So a thousand clients that never stop leave
 // processor and memory to a client that sends a command now and then: that client needs no turn.
 //
 // A turn that takes long may be waiting for the disk or for a key's lock. After the time overdue its place goes to the
@@ -45,8 +54,9 @@ func (u *use) add(now time.Time, d time.Duration) {
 type admission struct {
 	places    int
 	overdue   time.Duration // 0 for never
-	mu        sync.Mutex    // guards the fields below, turn.passedOn, waiter.index and waiter.turn
-	free      int           // places
+	began     time.Time
+	mu        sync.Mutex // guards the fields below, turn.passedOn, waiter.index and waiter.turn
+	free      int        // places
 	waiting   waitingHeap
 	turns     map[*turn]struct{} // those that have not ended
 	scheduled bool               // passOn is scheduled
@@ -61,6 +71,9 @@ type turn struct {
 
 // overdue is how long a turn lasts before its place is passed on.
 const overdue = 500 * time.Millisecond
+
+// turnTime is how long a turn lasts, unless no other connection waits or one command takes longer.
+const turnTime = 10 * time.Millisecond
 
 // The server expects a long turn from a connection whose last turn took longTurn, or that has sent longBytes. Durable
 // writes take a tenth of longTurn: with few places for them, the server did half as many.
@@ -78,7 +91,7 @@ func places() int { return min(max(4*runtime.GOMAXPROCS(0), 8), 32) }
 func longPlaces() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
 
 func newAdmission(places int) *admission {
-	return &admission{places: places, free: places, overdue: overdue, turns: make(map[*turn]struct{})}
+	return &admission{places: places, free: places, overdue: overdue, began: time.Now(), turns: make(map[*turn]struct{})}
 }
 
 // await waits for a turn, which the caller ends. It returns nil if closed was closed first.
@@ -90,7 +103,8 @@ func (a *admission) await(u use, closed <-chan struct{}) *turn {
 		a.mu.Unlock()
 		return one
 	}
-	w := &waiter{used: u.time, ready: make(chan struct{})}
+	now := time.Now()
+	w := &waiter{used: u.now(now) + now.Sub(a.began)/aging, ready: make(chan struct{})}
 	heap.Push(&a.waiting, w)
 	a.passOnLater()
 	a.mu.Unlock()
@@ -123,6 +137,16 @@ func (one *turn) end() {
 	if !one.passedOn {
 		a.next()
 	}
+}
+
+// isOver reports whether the turn has lasted long enough by now, and another connection waits for its place.
+func (one *turn) isOver(now time.Time) bool {
+	if now.Sub(one.since) < turnTime {
+		return false
+	}
+	one.of.mu.Lock()
+	defer one.of.mu.Unlock()
+	return one.passedOn || len(one.of.waiting) > 0
 }
 
 // next gives a place to the next waiting connection, or frees it if none waits. The caller holds mu.
@@ -165,8 +189,8 @@ func (a *admission) passOn() {
 
 // waiter is a connection that waits for a turn.
 type waiter struct {
-	used  time.Duration
-	index int // in the heap
+	used  time.Duration // and as much as those count less by that have waited since admission.began: so the order stays
+	index int           // in the heap
 	ready chan struct{}
 	turn  *turn // set before ready is closed, and never changed after that
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sievekv/sievekv/module"
 )
 
 // The waiting connection that used least gets the next turn, and there are as many turns at a time as places.
@@ -22,7 +24,7 @@ func TestAdmission(t *testing.T) {
 		var group sync.WaitGroup
 		for _, used := range []int{5, 3, 9, 1, 7} {
 			group.Go(func() {
-				one := admission.await(use{time: time.Duration(used)}, closed)
+				one := admission.await(use{time: time.Duration(used), at: time.Now()}, closed)
 				mu.Lock()
 				defer mu.Unlock()
 				if one == nil {
@@ -100,6 +102,40 @@ func TestAdmission_passedOn(t *testing.T) {
 	})
 }
 
+// A connection that waits gets a turn before those that come much later, though each of them has used less.
+func TestAdmission_waits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		admission := newAdmission(1)
+		admission.overdue = 0
+		one := admission.await(use{}, nil)
+		if time.Sleep(turnTime); one.isOver(time.Now()) {
+			t.Error("a turn is over, and nobody waits")
+		}
+		got := make(chan string)
+		wait := func(name string, used time.Duration) {
+			go func() {
+				one := admission.await(use{time: used, at: time.Now()}, nil)
+				got <- name
+				one.end()
+			}()
+			synctest.Wait()
+		}
+		wait("first", 6*time.Millisecond)
+		wait("at once", 5*time.Millisecond)
+		time.Sleep(2 * aging * time.Millisecond)
+		wait("later", 5*time.Millisecond)
+		if !one.isOver(time.Now()) {
+			t.Error("a turn is not over, and others wait")
+		}
+		one.end()
+		for _, want := range []string{"at once", "first", "later"} {
+			if name := <-got; name != want {
+				t.Errorf("the turn is for the one that came %s, want %s", name, want)
+			}
+		}
+	})
+}
+
 // What was used decreases with time.
 func TestUse(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
@@ -116,5 +152,27 @@ func TestUse(t *testing.T) {
 	u.add(now.Add(time.Hour), 3)
 	if u.time != 3 {
 		t.Errorf("%v are left after an hour, want 3ns", u.time)
+	}
+}
+
+// A command is expected to take long until it did not, and again when it did.
+func TestStats_isLong(t *testing.T) {
+	s := newStats(1)
+	cmd := new(module.Command)
+	for i, call := range []struct {
+		took time.Duration
+		long bool
+	}{{0, false}, {0, false}, {time.Second, true}, {longTurn, true}} {
+		if i == 0 && !s.isLong(cmd) {
+			t.Error("a command that has not run is not expected to take long")
+		}
+		s.of(cmd).noteTime(call.took)
+		if got := s.isLong(cmd); got != call.long {
+			t.Errorf("after call %d, which took %v: expected to take long is %v", i, call.took, got)
+		}
+	}
+	fast := &module.Command{Flags: module.Fast}
+	if s.isLong(fast) {
+		t.Error("a fast command is expected to take long")
 	}
 }

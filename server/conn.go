@@ -367,12 +367,13 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		begin = time.Now()
 	}
 	c.noteCommand(cmd, words, begin)
-	if !c.acquireTransaction(cmd) || !c.acquireLarge(cmd, words) {
+	if !c.acquireTransaction(cmd) || !c.acquireLarge(cmd, words) || !c.awaitLongTurn(cmd) {
+		c.releaseLarge(nil)
 		c.releaseTransaction()
 		c.fail(cmd, module.ErrorReply(c.ctx.Err()))
 		return
 	}
-	if c.acquired != nil || c.alone != nil { // it may have waited
+	if c.acquired != nil || c.alone != nil || mayTakeLong(cmd) { // it may have waited
 		begin = time.Now()
 	}
 	c.chooseLevel(cmd, false)

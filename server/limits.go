@@ -167,19 +167,37 @@ func (c *conn) releaseLarge(cmd *module.Command) {
 
 // awaitTurn waits for a turn if the connection needs one. It is not ok if the server has given up commands.
 func (c *conn) awaitTurn() (ok bool) {
-	if c.turn != nil || c.use.time <= c.server.limits.burst {
+	switch {
+	case c.turn != nil && c.turn.isOver(c.clock):
+		c.endTurn()
+	case c.turn != nil || c.use.time <= c.server.limits.burst:
 		return true
 	}
+	if c.takesLong() {
+		return c.awaitTurnOf(c.server.longAdmission)
+	}
+	return c.awaitTurnOf(c.server.admission)
+}
+
+// awaitLongTurn waits for a long turn, if the command is expected to take long. It needs one whatever the connection has
+// used: clients that come for one command each would run as many at a time as they are. Commands of administrators, which
+// may take minutes, run without a turn.
+func (c *conn) awaitLongTurn(cmd *module.Command) (ok bool) {
+	if !c.runsLong(cmd) || cmd.Flags&module.Admin != 0 || c.alone != nil || c.turn != nil && c.turn.of == c.server.longAdmission {
+		return true
+	}
+	c.endTurn()
+	c.beginWatch()
+	return c.awaitTurnOf(c.server.longAdmission)
+}
+
+func (c *conn) awaitTurnOf(a *admission) (ok bool) {
 	began := time.Now()
 	c.clock = time.Time{}
-	admission := c.server.admission
-	if c.takesLong() {
-		admission = c.server.longAdmission
-	}
-	c.turn = admission.await(c.use, c.ctx.Done())
+	c.turn = a.await(c.use, c.ctx.Done())
 	if c.turn == nil && c.acquired == nil && !c.killed.Load() {
 		// The client may have closed its side only, and what it sent before is to run.
-		c.turn = admission.await(c.use, c.server.ctx.Done())
+		c.turn = a.await(c.use, c.server.ctx.Done())
 	}
 	if !c.partialSince.IsZero() {
 		c.partialSince = c.partialSince.Add(time.Since(began)) // waiting for a turn is not the client's fault

@@ -625,6 +625,23 @@ func TestAdmission_long(t *testing.T) {
 	large.want("-ERR too large: key of ...")
 }
 
+// A command that is expected to take long waits for a long turn, also the first one of a connection. Others do not wait, nor
+// does it while it is only queued.
+func TestAdmission_longCommand(t *testing.T) {
+	w := serve(t, nil)
+	giveBack := w.server.HoldLongTurns()
+	counting, queuing, other := w.client(), w.client(), w.client()
+	counting.send(pipeline("BITCOUNT k")) // how long it takes is not known
+	eventually(t, "a new client's long command waits", func() bool { return w.server.LongTurnsWanted() == 1 })
+	queuing.answers("MULTI => +OK\nBITCOUNT k => +QUEUED")
+	queuing.send(pipeline("EXEC"))
+	eventually(t, "a transaction with a long command waits", func() bool { return w.server.LongTurnsWanted() == 2 })
+	other.answers("MULTI => +OK\nSET k v => +QUEUED\nEXEC => [+OK]\nGET k => \"v\"")
+	giveBack()
+	counting.want(":5")
+	queuing.want("[:5]")
+}
+
 // A command of many words is refused before it runs if there is no memory for it.
 func TestMemory_words(t *testing.T) {
 	w := serve(t, nil)

@@ -43,6 +43,7 @@ type commandStats struct {
 	calls    atomic.Uint64
 	failed   atomic.Uint64 // with an error, or with one among its elements
 	nanos    atomic.Uint64
+	lately   atomic.Int64 // about how many nanoseconds the last few calls took
 	latency  [latencyBuckets]atomic.Uint64
 	rejected atomic.Uint64 // refused before they ran
 	errors   errorStats    // of calls that ran and of those that were refused
@@ -52,6 +53,7 @@ func newStats(commands int) *stats {
 	s := &stats{commands: make([]*commandStats, commands)}
 	for i := range s.commands {
 		s.commands[i] = &commandStats{}
+		s.commands[i].lately.Store(int64(longTurn) + 1) // until it is known
 	}
 	return s
 }
@@ -69,7 +71,19 @@ func (s *stats) count(cmd *module.Command, took time.Duration, outcome module.Ou
 		s.refuse(cmd, r)
 	case outcome == module.Done:
 		s.countSeries(cmd, 1, took, s.countErrors(cmd, r))
+		s.of(cmd).noteTime(took)
 	}
+}
+
+// noteTime changes lately by an eighth of the difference. Of two calls that end at once, one may not count.
+func (c *commandStats) noteTime(took time.Duration) {
+	was := c.lately.Load()
+	c.lately.Store(was + (int64(took)-was)/8)
+}
+
+// isLong reports whether a command is expected to take longer than longTurn.
+func (s *stats) isLong(cmd *module.Command) bool {
+	return mayTakeLong(cmd) && s.of(cmd).lately.Load() > int64(longTurn)
 }
 
 // countDenial counts a command that a user may not run, as in Redis: by the reason.

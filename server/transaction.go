@@ -20,7 +20,10 @@ const (
 // connection that has used the processor least is next. It is not ok if the client is gone, or if the server has given up
 // commands.
 func (c *conn) acquireTransaction(cmd *module.Command) (ok bool) {
-	if cmd == nil || cmd.Name != "EXEC" || !txn.WritesLong(c.session, mayTakeLong) {
+	if cmd == nil || cmd.Name != "EXEC" {
+		return true
+	}
+	if long, writes := txn.QueuedLong(c.session, mayTakeLong); !long || !writes {
 		return true
 	}
 	c.endTurn()
@@ -41,4 +44,19 @@ func (c *conn) releaseTransaction() {
 		return
 	}
 	one.end()
+}
+
+// runsLong reports whether a command runs now that is expected to take long: MULTI has it queued, and EXEC runs what is
+// queued.
+func (c *conn) runsLong(cmd *module.Command) bool {
+	isLong := c.server.stats.isLong
+	if cmd != nil && cmd.Name == "EXEC" {
+		long, _ := txn.QueuedLong(c.session, isLong)
+		return long
+	}
+	if !isLong(cmd) {
+		return false
+	}
+	_, multi := txn.Queued(c.session)
+	return !multi
 }

@@ -78,10 +78,13 @@ func Queued(s *module.Session) (n int, multi bool) {
 	return 0, false
 }
 
-// WritesLong reports whether a session has queued a command that writes, and one that may take long.
-func WritesLong(s *module.Session, mayTakeLong func(*module.Command) bool) bool {
+// QueuedLong reports whether a session has queued a command that may take long, and whether it has queued one that writes.
+func QueuedLong(s *module.Session, mayTakeLong func(*module.Command) bool) (long, writes bool) {
 	st, ok := s.Transactions.(*session)
-	return ok && st.writes() && slices.ContainsFunc(st.queued, func(q queued) bool { return mayTakeLong(q.cmd) })
+	if !ok {
+		return false, false
+	}
+	return slices.ContainsFunc(st.queued, func(q queued) bool { return mayTakeLong(q.cmd) }), st.writes()
 }
 
 // Held returns what a session holds since MULTI and WATCH: the words of queued commands, the watched keys, and the

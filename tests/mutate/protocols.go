@@ -516,7 +516,7 @@ var protocols = []mutation{
 	inServer("a connection that sends much takes a turn among the short ones", "^TestAdmission_long$", edit{"server/limits.go",
 		" || c.in.Buffered() > longBytes", ""}),
 	inServer("all take their turns among the long ones", "^TestAdmission_long$", edit{"server/limits.go",
-		"	admission := c.server.admission\n", "	admission := c.server.longAdmission\n"}),
+		"	return c.awaitTurnOf(c.server.admission)\n", "	return c.awaitTurnOf(c.server.longAdmission)\n"}),
 	inServer("a turn is kept while replies are sent", "^TestAdmission_notRead$", edit{"server/conn.go",
 		"	c.endTurn() // the disk and the client may be slow\n", ""}),
 	{name: "a view that is taken back stays", pkg: "./txn", tests: "^TestLargeString", edits: []edit{{"kv/savepoint.go",

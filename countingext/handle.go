@@ -63,21 +63,10 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	}
 	hash := c.hash.Sum(item)
 	if h.DB.Counted(hash) {
-		return mayContainCounted(h, c, hash, item)
-	}
-	if present, known := c.Resident(hash); known {
-		return present, nil
-	}
-	return lookup(h, item)
-}
-
-// mayContainCounted is MayContain for a lookup that is counted.
-func mayContainCounted(h *handle, c *filter, hash uint64, item []byte) (bool, error) {
-	if h.DB.Sampled(hash) {
-		c.Touch(h.DB, hash)
-	}
-	if present, known := c.Resident(hash); known {
-		h.CountResident(c.object, present)
+		if present, known := h.CountedResident(c, c.object, hash); known {
+			return present, nil
+		}
+	} else if present, known := c.Resident(hash); known {
 		return present, nil
 	}
 	return lookup(h, item)

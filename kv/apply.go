@@ -8,7 +8,6 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/kv/use"
 )
 
 // applier applies a commit to the cache, from the bytes of its batch alone: the same batches in the same order give
@@ -231,10 +230,9 @@ func (p *applier) header(key string, value []byte) {
 	}
 	layers := make([]*Layer, len(h.Layers))
 	var old *Object // the incarnation that lookups find now
-	var uses *use.Counts
 	for i, spec := range h.Layers {
 		if from, l := p.resident(h.ID, spec.Number, key); l != nil {
-			if layers[i], uses = l, from.o.uses; from.open {
+			if layers[i] = l; from.open {
 				old = from.o
 			}
 			continue
@@ -251,7 +249,7 @@ func (p *applier) header(key string, value []byte) {
 		}
 	}
 	p.dropKey(key)
-	o, err := newObject(p.db, key, h, layers, uses)
+	o, err := newObject(p.db, key, h, layers)
 	if err != nil {
 		return // it was staged successfully a moment ago; an object may always be closed
 	}
@@ -263,6 +261,7 @@ func (p *applier) header(key string, value []byte) {
 	sh := p.db.shardOf(o.key)
 	sh.mu.Lock()
 	sh.objects[o.key] = o
+	p.db.uses.Keep(h.ID, o.uses)
 	sh.mu.Unlock()
 	p.db.residency.Put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
 	p.db.residency.Await()

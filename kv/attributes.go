@@ -44,6 +44,7 @@ func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
 // KeepAttributes stages the attributes of from, as last committed, as those of to, which goes on with its counts, too.
 func (w *Writer) KeepAttributes(from, to *Object) (err error) {
 	to.uses = from.uses
+	w.db.uses.Keep(to.header.ID, to.uses)
 	prefix := format.AppendAttributeKey(nil, from.header.ID, "")
 	end := slices.Clone(prefix)
 	end[len(end)-1]++

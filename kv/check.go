@@ -95,7 +95,7 @@ func (s checked) Object(key string, h *format.Header) (check.Object, string, err
 	for i, spec := range h.Layers {
 		layers[i] = newLayer(h, spec)
 	}
-	o, err := newObject(s.db, key, h, layers, nil)
+	o, err := newObject(s.db, key, h, layers)
 	if err != nil {
 		return nil, "", err
 	}

@@ -169,7 +169,7 @@ func (w *Writer) Relayer(o *Object, params []byte, keep func(i int) bool, added 
 	for _, next := range h.Layers[kept:] { // a layer takes memory for its table, so not before it was checked
 		layers = append(layers, newLayer(&h, next))
 	}
-	is, err := newObject(w.db, o.key, &h, layers, o.uses)
+	is, err := newObject(w.db, o.key, &h, layers)
 	if err != nil {
 		return nil, err
 	}

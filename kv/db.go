@@ -16,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/kv/residency"
 	"github.com/sievekv/sievekv/kv/storage"
 	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/kv/use"
 	"github.com/sievekv/sievekv/kv/watch"
 )
 
@@ -27,6 +28,7 @@ type DB struct {
 	word atomic.Uint64
 
 	residency *residency.Residency
+	uses      use.Table
 	strings   *hot.Cache
 	store     *storage.Store
 	opts      Options

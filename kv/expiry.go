@@ -58,7 +58,7 @@ func (w *Writer) Hide(o *Object, until int64) error {
 func (w *Writer) setExpiry(key []byte, o *Object, at int64, hidden bool) error {
 	h := *o.header
 	h.Expiry, h.Hidden = at, hidden
-	timed, err := newObject(w.db, o.key, &h, o.layers, o.uses)
+	timed, err := newObject(w.db, o.key, &h, o.layers)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 	found, params, expiry, token := db.strings.Get(hash, key, nil)
 	switch found {
 	case hot.String:
-		return newObject(db, string(key), format.StringHeader(params, expiry), nil, nil)
+		return newObject(db, string(key), format.StringHeader(params, expiry), nil)
 	case hot.Nothing:
 		return nil, nil
 	}
@@ -147,7 +147,7 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 	db.strings.Fill(token, hash, key, h.Params, h.Expiry, format.KeepsString(h))
 	if h.ID == 0 {
 		// No object in memory has the string. So a caller that reads a long one holds up no commit.
-		return newObject(db, string(key), h, nil, nil)
+		return newObject(db, string(key), h, nil)
 	}
 	o, opened, err := db.openSteady(sh, key, a.steady) // it reads the header again, under apply
 	if opened {
@@ -196,6 +196,7 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 		}
 		if sh.evictions == evictions {
 			sh.objects[o.key] = o
+			db.uses.Keep(o.header.ID, o.uses)
 			last, _ := db.store.Numbers()
 			o.changed.Store(last)
 			for _, l := range o.layers {
@@ -221,7 +222,7 @@ func (db *DB) readObject(from storage.Reader, key []byte, large func(value []byt
 			return nil, damagedBeside(h, err, true)
 		}
 	}
-	o, err := newObject(db, string(key), h, layers, nil)
+	o, err := newObject(db, string(key), h, layers)
 	if err != nil {
 		return nil, damagedBeside(h, err, false)
 	}

@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"cmp"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -46,15 +45,14 @@ func EndedObject() *Object {
 	return o
 }
 
-// newObject returns an object with the counts of another incarnation, or, with nil, with its own.
-func newObject(db *DB, key string, h *format.Header, layers []*Layer, uses *use.Counts) (*Object, error) {
+func newObject(db *DB, key string, h *format.Header, layers []*Layer) (*Object, error) {
 	o := &Object{db: db, key: key, header: h, layers: layers}
 	o.state.Store(uint64(h.Expiry) << 1)
 	if t := db.registry.types[h.TypeName]; t != nil && h.ID != 0 {
 		if h.TypeVersion > t.Version {
 			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.TypeName, h.TypeVersion, t.Version)
 		}
-		o.typ, o.uses = t, cmp.Or(uses, new(use.Counts))
+		o.typ, o.uses = t, db.uses.Of(h.ID)
 		body, err := t.open(o)
 		if err != nil {
 			return nil, fmt.Errorf("key %q: %w", key, err)

@@ -75,7 +75,11 @@ func (w *Writer) make(key []byte, h format.Header) (*Object, error) {
 	for i, spec := range h.Layers {
 		layers[i] = newLayer(&h, spec)
 	}
-	return newObject(w.db, string(key), &h, layers, nil)
+	o, err := newObject(w.db, string(key), &h, layers)
+	if err == nil {
+		w.db.uses.Keep(h.ID, o.uses)
+	}
+	return o, err
 }
 
 // put stages an object under a key, and replaces what is there.
@@ -189,7 +193,7 @@ func (w *Writer) Rename(src, dst []byte) error {
 	if err != nil {
 		return err
 	}
-	moved, err := newObject(w.db, string(dst), o.header, o.layers, o.uses)
+	moved, err := newObject(w.db, string(dst), o.header, o.layers)
 	if err != nil {
 		return err
 	}

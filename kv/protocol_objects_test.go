@@ -86,6 +86,18 @@ func TestOpen_twice(t *testing.T) {
 	}
 }
 
+// What is counted of an object goes on when it is closed to save memory.
+func TestEvictObject_uses(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	s.object("k").Uses().Adds(1, 0)
+	s.closeObject("k")
+	s.object("k").Uses().Adds(1, 0)
+	if n := s.object("k").Uses().Totals().New; n != 2 {
+		t.Errorf("%d adds are counted, want 2", n)
+	}
+}
+
 // An object somebody is writing to is not closed: the commit would patch one that no lookup reads.
 func TestEvictObject_whileWriting(t *testing.T) {
 	s := openStore(t, inMemory())

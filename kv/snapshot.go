@@ -107,9 +107,6 @@ func (v *snapshot) keep(key []byte, o *Object) {
 	cost := int64(perKey + len(key))
 	if o != nil {
 		cost += o.bytes()
-		if live := v.db.Opened(key); live != nil && live.header.ID == o.header.ID {
-			o.uses = live.uses
-		}
 	}
 	if v.kept+cost > maxSnapshotObjects {
 		v.objects, v.kept = make(map[string]*Object), 0

@@ -182,7 +182,7 @@ func (w *Writer) putString(key, value []byte, expiry int64) error {
 		return err
 	}
 	params := append(append(make([]byte, 0, 1+len(value)), format.EncodingBytes), value...)
-	o, err := newObject(w.db, string(key), format.StringHeader(params, expiry), nil, nil)
+	o, err := newObject(w.db, string(key), format.StringHeader(params, expiry), nil)
 	if err != nil {
 		return err
 	}

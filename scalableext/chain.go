@@ -74,7 +74,9 @@ func Describe[F any](describe func(*F, kv.Reader) kv.Description) func(kv.Reader
 			return kv.Description{}, err
 		}
 		d := describe(f, r)
-		d.Facts = append(d.Facts, useFacts(o.Uses().Totals())...)
+		if uses := o.Uses(); uses != nil { // it is of a store
+			d.Facts = append(d.Facts, useFacts(uses.Totals())...)
+		}
 		return d, nil
 	}
 }

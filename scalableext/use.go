@@ -24,6 +24,23 @@ func (h *Handle[F]) CountResident(o *kv.Object, present bool) {
 	}
 }
 
+// resident is a filter that answers from memory.
+type resident interface {
+	Touch(db *kv.DB, hash uint64)               // counts a lookup for the cache
+	Resident(hash uint64) (present, known bool) // known is false if memory does not decide
+}
+
+// CountedResident answers a lookup of a program from memory, and counts it. Of it kv.DB.Counted is true.
+func (h *Handle[F]) CountedResident(f resident, o *kv.Object, hash uint64) (present, known bool) {
+	if h.DB.Sampled(hash) {
+		f.Touch(h.DB, hash)
+	}
+	if present, known = f.Resident(hash); known {
+		h.CountResident(o, present)
+	}
+	return present, known
+}
+
 // CountRead counts one of many lookups of programs that were not answered from memory.
 func (h *Handle[F]) CountRead(o *kv.Object, present bool) {
 	if h.ctx == nil && rand.Uint32()%CountRate == 0 {

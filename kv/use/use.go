@@ -1,9 +1,12 @@
 // Package use counts how a filter is used.
 package use
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
-// Counts counts the lookups and adds of a filter, from when it was opened. Any goroutine may call its methods. Those of a
+// Counts counts the lookups and adds of a filter, from when it was used first since the store was opened. Any goroutine may call its methods. Those of a
 // nil *Counts count nothing.
 type Counts struct {
 	yes, no, added, known atomic.Uint64
@@ -75,4 +78,40 @@ func (c *Counts) Totals() Totals {
 		return Totals{}
 	}
 	return Totals{c.yes.Load(), c.no.Load(), c.added.Load(), c.known.Load()}
+}
+
+// MaxFilters is how many filters a Table has.
+const MaxFilters = 1 << 17
+
+// Table has the counts of filters that are open, or were, by the ids of their objects. If they are too many, it forgets
+// any. The zero value is empty. Any goroutine may call its methods.
+type Table struct {
+	mu     sync.Mutex
+	counts map[uint64]*Counts // guarded by mu
+}
+
+// Of returns the counts of a filter, new ones if the table has none.
+func (t *Table) Of(id uint64) *Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.counts[id]; c != nil {
+		return c
+	}
+	return new(Counts)
+}
+
+// Keep has the table remember the counts of a filter.
+func (t *Table) Keep(id uint64, c *Counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counts == nil {
+		t.counts = make(map[uint64]*Counts)
+	}
+	if len(t.counts) >= MaxFilters && t.counts[id] == nil {
+		for other := range t.counts {
+			delete(t.counts, other)
+			break
+		}
+	}
+	t.counts[id] = c
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -267,12 +268,28 @@ func (g groundFS) Link(oldname, newname string) error {
 
 // Rename implements vfs.FS.
 func (g groundFS) Rename(oldname, newname string) error {
-	return g.on(func() error { return g.FS.Rename(oldname, newname) })
+	return g.on(func() error {
+		if g.has(oldname) && g.has(newname) {
+			return renameIn(g.ground.file, g.FS.PathBase(oldname), g.FS.PathBase(newname))
+		}
+		return g.FS.Rename(oldname, newname)
+	})
 }
 
 // Remove implements vfs.FS.
 func (g groundFS) Remove(name string) error {
-	return g.on(func() error { return g.FS.Remove(name) })
+	return g.on(func() error {
+		if g.has(name) {
+			return removeIn(g.ground.file, g.FS.PathBase(name))
+		}
+		return g.FS.Remove(name)
+	})
+}
+
+// has reports whether a name is of a file in the directory, which is open. On Linux such files are removed and renamed by the
+// open directory: by their path, those of a directory that has come into its place since the look could be.
+func (g groundFS) has(name string) bool {
+	return g.ground.info != nil && g.FS.PathDir(name) == filepath.Clean(g.ground.dir)
 }
 
 // RemoveAll implements vfs.FS.

@@ -32,7 +32,6 @@ type walk struct {
 	area
 	points   points
 	programs map[string]*binary // by package of tests
-	tests    []*aTest
 	by       [][]*aTest // the tests that reach each point, the fastest first
 }
 

@@ -32,7 +32,7 @@ type walk struct {
 	area
 	points   points
 	programs map[string]*binary // by package of tests
-	by       [][]*aTest // the tests that reach each point, the fastest first
+	by       [][]*aTest         // the tests that reach each point, the fastest first
 }
 
 // aTest is a test of a program.

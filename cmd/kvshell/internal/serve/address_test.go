@@ -32,30 +32,6 @@ func TestHowToConnect(t *testing.T) {
 	}
 }
 
-// A link that somebody made before where the address is written is not followed.
-func TestLeaveAddress_link(t *testing.T) {
-	dir := t.TempDir()
-	victim := filepath.Join(t.TempDir(), "victim")
-	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{AddressFile, AddressFile + ".new"} {
-		if err := os.Symlink(victim, filepath.Join(dir, name)); err != nil {
-			t.Skip(err) // Windows may not allow it
-		}
-	}
-	s := &Service{flags: &Flags{}}
-	if err := s.leaveAddress(dir); err != nil {
-		t.Error(err)
-	}
-	if text, err := os.ReadFile(victim); string(text) != "precious" {
-		t.Errorf("what a link leads to is now %q, %v", text, err)
-	}
-	if text, err := os.ReadFile(filepath.Join(dir, AddressFile)); string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
-		t.Errorf("the address file has %q, %v", text, err)
-	}
-}
-
 // TestRemoveAddress leaves the file of another process.
 func TestRemoveAddress(t *testing.T) {
 	for pid, kept := range map[int]bool{os.Getpid(): false, os.Getpid() + 1: true} {

@@ -258,10 +258,10 @@ func (p *applier) header(key string, value []byte) {
 		l.changed.ChangedAll(p.last)
 		l.closed.Store(false)
 	}
+	p.db.uses.Keep(h.ID, o.uses)
 	sh := p.db.shardOf(o.key)
 	sh.mu.Lock()
 	sh.objects[o.key] = o
-	p.db.uses.Keep(h.ID, o.uses)
 	sh.mu.Unlock()
 	p.db.residency.Put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
 	p.db.residency.Await()

@@ -100,7 +100,8 @@ func (o *Object) expiredBy(now int64) bool {
 	return at != 0 && at <= now || o.header.Hidden
 }
 
-// Uses has the counts of the object's use since it was opened. A snapshot shares them if the object is open outside of it.
+// Uses has the counts of the object's use since the store was opened, see use.Table. Nil without a type, and if the object
+// belongs to no store.
 func (o *Object) Uses() *use.Counts { return o.uses }
 
 // ID returns the object's id, which no other object of the store ever has; 0 for a string kept in its header. RENAME

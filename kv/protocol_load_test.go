@@ -8,13 +8,20 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// A block read before a commit must not get into memory after the commit, whose patch found nothing there.
-func TestLoad_commitMeanwhile(t *testing.T) {
+// openCold opens a store with a block that is not in memory, in which bit 7 is set, and stages a commit that sets bit 8.
+func openCold(t *testing.T) (*store, *kv.Writer) {
+	t.Helper()
 	s := openStore(t, inMemory())
 	s.create("k")
 	s.set("k", 1, 7)
 	w := s.stage(kv.NoSync, "k", 1, 8)
 	s.forget("k")
+	return s, w
+}
+
+// A block read before a commit must not get into memory after the commit, whose patch found nothing there.
+func TestLoad_commitMeanwhile(t *testing.T) {
+	s, w := openCold(t)
 
 	read := s.next("load: read")
 	asking := s.beginFind("k", 1, 7)
@@ -32,11 +39,7 @@ func TestLoad_commitMeanwhile(t *testing.T) {
 // The same for a commit that had begun before the loader, but was applied after the loader's read and over before it came
 // to install.
 func TestLoad_commitUnderWay(t *testing.T) {
-	s := openStore(t, inMemory())
-	s.create("k")
-	s.set("k", 1, 7)
-	w := s.stage(kv.NoSync, "k", 1, 8)
-	s.forget("k")
+	s, w := openCold(t)
 
 	started := s.next("commit: started")
 	committing := s.begin(w.Commit)
@@ -58,11 +61,7 @@ func TestLoad_commitUnderWay(t *testing.T) {
 // A lookup shares another's load only if nothing was committed since that load
 // began: what it would get lacks the commit.
 func TestLoad_sharedTooLate(t *testing.T) {
-	s := openStore(t, inMemory())
-	s.create("k")
-	s.set("k", 1, 7)
-	w := s.stage(kv.NoSync, "k", 1, 8)
-	s.forget("k")
+	s, w := openCold(t)
 
 	read := s.next("load: read")
 	first := s.beginFind("k", 1, 7)
@@ -81,11 +80,7 @@ func TestLoad_sharedTooLate(t *testing.T) {
 // A lookup that does not find a block may find it when it comes to load it. A load then would not be cancelled by a commit
 // that finds the block, and would bring back what was before the commit once the block is evicted.
 func TestLoad_installedMeanwhile(t *testing.T) {
-	s := openStore(t, inMemory())
-	s.create("k")
-	s.set("k", 1, 7)
-	w := s.stage(kv.NoSync, "k", 1, 8)
-	s.forget("k")
+	s, w := openCold(t)
 
 	missing := s.next("load: missing")
 	asking := s.beginFind("k", 1, 7)
@@ -108,11 +103,7 @@ func TestLoad_installedMeanwhile(t *testing.T) {
 
 // The same for a commit that looks for a block while it is loaded, and does not find it.
 func TestCommit_installedMeanwhile(t *testing.T) {
-	s := openStore(t, inMemory())
-	s.create("k")
-	s.set("k", 1, 7)
-	w := s.stage(kv.NoSync, "k", 1, 8)
-	s.forget("k")
+	s, w := openCold(t)
 
 	read := s.next("load: read")
 	asking := s.beginFind("k", 1, 7)

@@ -54,9 +54,9 @@ func (u *use) now(now time.Time) time.Duration { return max(0, u.time-now.Sub(u.
 type admission struct {
 	places    int
 	overdue   time.Duration // 0 for never
-	began     time.Time
-	mu        sync.Mutex // guards the fields below, turn.passedOn, waiter.index and waiter.turn
-	free      int        // places
+	began     time.Time     // when the admission was made
+	mu        sync.Mutex    // guards the fields below, turn.passedOn, waiter.index and waiter.turn
+	free      int           // places
 	waiting   waitingHeap
 	turns     map[*turn]struct{} // those that have not ended
 	scheduled bool               // passOn is scheduled
@@ -189,8 +189,10 @@ func (a *admission) passOn() {
 
 // waiter is a connection that waits for a turn.
 type waiter struct {
-	used  time.Duration // and as much as those count less by that have waited since admission.began: so the order stays
-	index int           // in the heap
+	// used is what the connection has used, plus the part aging of the time from admission.began until it came. So one
+	// that came earlier counts less, by as much as it has waited longer, and the order of two never changes.
+	used  time.Duration
+	index int // in the heap
 	ready chan struct{}
 	turn  *turn // set before ready is closed, and never changed after that
 }

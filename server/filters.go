@@ -19,9 +19,9 @@ import (
 )
 
 // filters knows of the filters of a store what an operator should: how many there are, how many are full, and which are
-// the largest, the fullest and the most used. It learns that in passes over all keys, which read no strings. A pass begins when somebody
-// asks for metrics or gives commands, and goes on in the background, a few keys at a time, with pauses between, so that a
-// store of millions of filters costs a scrape no more than a small one.
+// the largest, the fullest and the most used. It learns that in passes over all keys, which read no strings. A pass begins
+// when somebody asks for metrics or gives commands, and goes on in the background, a few keys at a time, with pauses between,
+// so that a store of millions of filters costs a scrape no more than a small one.
 type filters struct {
 	mu    sync.Mutex
 	pass  *pass               // under way, nil if none is; guarded by mu
@@ -329,8 +329,8 @@ var (
 
 // lookupsDesc and addsDesc are about the use of a filter, by useFacts.
 var (
-	lookupsDesc = desc("filter_lookups_total", "Lookups of a filter since it was opened, by their answer.", "key", "type", "answer")
-	addsDesc    = desc("filter_adds_total", "Adds to a filter since it was opened, of items that were new to it or known.", "key", "type", "item")
+	lookupsDesc = desc("filter_lookups_total", "Lookups of a filter since the store was opened, by their answer.", "key", "type", "answer")
+	addsDesc    = desc("filter_adds_total", "Adds to a filter since the store was opened, of items that were new to it or known.", "key", "type", "item")
 	useMetrics  = [len(useFacts)]struct {
 		desc  *prometheus.Desc
 		value string // of the last label

@@ -43,7 +43,7 @@ type commandStats struct {
 	calls    atomic.Uint64
 	failed   atomic.Uint64 // with an error, or with one among its elements
 	nanos    atomic.Uint64
-	lately   atomic.Int64 // about how many nanoseconds the last few calls took
+	lately   atomic.Int64 // about how many nanoseconds the last few calls took, of a command that may take long
 	latency  [latencyBuckets]atomic.Uint64
 	rejected atomic.Uint64 // refused before they ran
 	errors   errorStats    // of calls that ran and of those that were refused
@@ -71,7 +71,9 @@ func (s *stats) count(cmd *module.Command, took time.Duration, outcome module.Ou
 		s.refuse(cmd, r)
 	case outcome == module.Done:
 		s.countSeries(cmd, 1, took, s.countErrors(cmd, r))
-		s.of(cmd).noteTime(took)
+		if mayTakeLong(cmd) {
+			s.of(cmd).noteTime(took)
+		}
 	}
 }
 

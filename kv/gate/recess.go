@@ -13,8 +13,9 @@ const recessTicks = 4
 
 // press is how the first goroutine that waits to have the gate alone waits. It presses: no other gets in. But what shares
 // the gate may take long, and then those that come later need not wait for it. So after a press there is a recess, in which
-// all that want to share the gate pass, and once none of them has it, the one that waits. The first press is a tick long, and each is twice as long as the one before: so it
-// gets in at last, however long those take that share the gate, and keeps them out for a fifth of the time.
+// all that want to share the gate pass, and once none of them has it, the one that waits. The first press is a tick long, and
+// each is twice as long as the one before: so it gets in at last, however long those take that share the gate, and keeps them
+// out for a fifth of the time.
 type press struct {
 	recess bool // all that want to share the gate pass
 	span   int  // how many ticks the press lasts, 0 for 1

@@ -117,7 +117,7 @@ type keyStats struct {
 	ExpiresAt     int64  `json:"expires_at_ms"`
 	Hash          string `json:"hash"` // of the items of a filter
 	Lossy         bool   `json:"lossy,omitempty"`
-	use                  // of a filter, since it was opened
+	use                  // of a filter, since the store was opened
 
 	bloom    *filterStats
 	cuckoo   *cuckooStats

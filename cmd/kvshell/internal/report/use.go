@@ -8,7 +8,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// use is how a filter was used since it was opened.
+// use is how a filter was used since the store was opened.
 type use struct {
 	LookupsYes uint64 `json:"lookups_yes"`
 	LookupsNo  uint64 `json:"lookups_no"`
@@ -22,8 +22,8 @@ func (u use) rows(isFilter bool) [][2]string {
 		return nil
 	}
 	return [][2]string{
-		{"lookups", fmt.Sprintf("%d since it was opened, %d answered yes", u.LookupsYes+u.LookupsNo, u.LookupsYes)},
-		{"adds", fmt.Sprintf("%d since it was opened, %d of new items", u.AddsNew+u.AddsKnown, u.AddsNew)},
+		{"lookups", fmt.Sprintf("%d since the store was opened, %d answered yes", u.LookupsYes+u.LookupsNo, u.LookupsYes)},
+		{"adds", fmt.Sprintf("%d since the store was opened, %d of new items", u.AddsNew+u.AddsKnown, u.AddsNew)},
 	}
 }
 

@@ -22,11 +22,13 @@ func (e plainError) Error() string {
 func (e plainError) Unwrap() error { return e.error }
 
 // ReadError wraps an error of reading with what was read. Errors of Pebble's checksums and of package block become
-// format.ErrCorrupt; every other error stays what it is. Pebble takes whatever happens while it merges operands for damage,
-// a full disk, too.
+// format.ErrCorrupt, and that a file is missing; every other error stays what it is. Pebble takes whatever happens while it
+// merges operands for damage: a full disk, or one that fails.
 func ReadError(err error, form string, args ...any) error {
 	what := fmt.Sprintf(form, args...)
-	if (errors.Is(err, block.ErrCorrupt) || pebble.IsCorruptionError(err)) && !errors.Is(err, syscall.ENOSPC) {
+	var system syscall.Errno
+	fails := errors.As(err, &system) && system != syscall.ENOENT
+	if (errors.Is(err, block.ErrCorrupt) || pebble.IsCorruptionError(err)) && !fails {
 		return fmt.Errorf("%w: %s: %w", format.ErrCorrupt, what, plainError{err})
 	}
 	return fmt.Errorf("%s: %w", what, err)

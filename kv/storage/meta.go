@@ -111,10 +111,33 @@ func (s *Store) findSequence() error {
 	if err != nil {
 		return err
 	}
+	if s.reached > 0 && s.reached < next {
+		if err := s.closeGap(); err != nil {
+			return err
+		}
+		next++
+	}
 	s.lastSeq.Store(next - 1)
 	s.durableSeq.Store(next - 1)
 	if missing {
 		return s.storeSidecar()
 	}
 	return nil
+}
+
+// closeGap makes one commit, which puts the identity where it is already, and flushes it. The MANIFEST knew of commits that no
+// log and no table has: they were never on stable storage, and a crash took them. The next commit gets a sequence behind
+// theirs, so the next log would seem to lack them. Once a table has that commit, nothing before it is looked for in logs.
+func (s *Store) closeGap() error {
+	identity, err := s.readIdentity() // Options.Seed is not in it
+	if err == nil {
+		err = s.disk.Set(format.AppendMetaKey(nil, format.MetaStore), identity, pebble.Sync)
+	}
+	if err == nil {
+		err = s.disk.Flush()
+	}
+	if err != nil {
+		return text.After(err, "kv: open %s", s.Dir)
+	}
+	return s.failure()
 }

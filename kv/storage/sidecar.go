@@ -105,6 +105,7 @@ func (s *Store) checkSidecar(next uint64) (missing bool, err error) {
 	if s.reached > 0 {
 		next = min(next, s.reached)
 	}
+	const fresh = remains.FirstSequence + 1 // the next sequence of a store that has its identity and no more
 	path := s.Files.PathJoin(s.Dir, format.SidecarName)
 	id, least, err := s.readSidecar()
 	switch {
@@ -117,8 +118,8 @@ func (s *Store) checkSidecar(next uint64) (missing bool, err error) {
 		return false, format.Corruptf("file %s is of store %x, this is %x", path, id, s.Meta.ID)
 	case next < least:
 		return false, format.Corruptf("the log of %s ends at sequence %d, but everything up to %d was on stable storage: the end of the log is lost", s.Dir, next-1, least-1)
-	case next > least:
-		s.opts.Logger.Info("sievekv: the store was not closed; all that was on stable storage is there", "dir", s.Dir, "recovered", next-least)
+	case next > max(least, fresh):
+		s.opts.Logger.Info("sievekv: the store was not closed; all that was on stable storage is there", "dir", s.Dir, "recovered", next-max(least, fresh))
 	}
 	return false, nil
 }

@@ -252,6 +252,58 @@ func TestSidecar_manifestAhead(t *testing.T) {
 	}
 }
 
+// A crash may take commits that nobody was told are on stable storage, and of which the MANIFEST knows. The store opens then,
+// and after each of the ways in which it may end again.
+func TestSidecar_gap(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	s := openOn(t, disk, false)
+	write(t, s, "a")
+	compact(t, s)
+	write(t, s, "a")
+	closeStore(t, s)
+	s = openOn(t, disk, false) // this flushes the second commit
+	write(t, s, "z")
+	for range 20 {
+		b := s.NewBatch()
+		err := b.Set([]byte("z"), make([]byte, 1000), nil)
+		_, cerr := s.Commit(b, false)
+		if err = errors.Join(err, cerr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compact(t, s)
+	crashed := disk.CrashClone(vfs.CrashCloneCfg{})
+	closeStore(t, s)
+	for _, way := range []struct{ writes, tells, closes bool }{
+		{}, {closes: true}, {writes: true}, {writes: true, tells: true}, {writes: true, closes: true},
+	} {
+		disk := crashed.CrashClone(vfs.CrashCloneCfg{})
+		for round := range 3 {
+			s, err := Open("store", optionsOn(disk, false))
+			if err != nil {
+				t.Fatalf("%+v, round %d: %v", way, round, err)
+			}
+			if round == 0 && s.reached == 0 {
+				t.Fatal("there is no gap")
+			}
+			if way.writes {
+				write(t, s, "b")
+			}
+			if way.tells {
+				if err := errors.Join(s.syncLog(), s.storeSidecar()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			next := disk
+			if !way.closes {
+				next = disk.CrashClone(vfs.CrashCloneCfg{})
+			}
+			closeStore(t, s)
+			disk = next
+		}
+	}
+}
+
 func optionsOn(disk vfs.FS, readOnly bool) Options {
 	return Options{
 		FS: disk, ReadOnly: readOnly, TableCacheSize: 1 << 20, MemTableSize: 1 << 20,

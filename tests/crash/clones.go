@@ -202,6 +202,11 @@ func (c *Clones) verify(w *workload, s *shot, depth int) (at span, err error) {
 	if err := errors.Join(err, WriteAndForget(db), db.Close()); err != nil {
 		return at, err
 	}
+	if depth == 0 && c.rng.IntN(4) == 0 {
+		if err := openAgain(w.options(s.disk)); err != nil {
+			return at, err
+		}
+	}
 	for _, again := range cam.shots {
 		// Opening must not change what is there.
 		again.span, again.now = at, s.now
@@ -210,4 +215,18 @@ func (c *Clones) verify(w *workload, s *shot, depth int) (at span, err error) {
 		}
 	}
 	return at, nil
+}
+
+// openAgain opens the store twice more. What the first open after a crash writes must not make a later one fail.
+func openAgain(o *kv.Options) error {
+	for range 2 {
+		db, err := kv.Open(faultfs.StoreDir, o)
+		if err == nil {
+			err = db.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("%w: opened once, not again: %w", ErrRefused, err)
+		}
+	}
+	return nil
 }

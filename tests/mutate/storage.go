@@ -3,6 +3,8 @@ package main
 // storage are what the store rests on when files fail or rot.
 var storage = []mutation{
 	// The seal: see kv/freeze/seal.go.
+	{name: "a gap that a crash left in the sequences stays open", pkg: "./kv/storage", tests: "^TestSidecar_gap$", edits: []edit{{"kv/storage/meta.go",
+		"	if s.reached > 0 && s.reached < next {\n", "	if s.reached > 0 && s.reached > next {\n"}}},
 	inStore("the MANIFEST is not compared with its seal", "^TestRotManifest$", edit{"kv/storage/open.go",
 		"	if err := s.Files.Verify(); err != nil {\n		return openError(s.Dir, err)\n	}\n",
 		""}),

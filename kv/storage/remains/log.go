@@ -32,7 +32,7 @@ func (e *examination) logs(v *version) (next uint64, err error) {
 	if v.flushed > 0 {
 		next = v.flushed + 1
 	}
-	e.latest = v.loggedBy + 1
+	e.latest = max(v.loggedBy+1, FirstSequence)
 	for i, n := range numbers {
 		before := next
 		name := e.found[".log"][n]

@@ -139,8 +139,11 @@ func (v *version) reached(logs uint64) uint64 {
 	if logs > 0 || v.tabled > 0 {
 		return max(logs, v.tabled+1)
 	}
-	return v.lastSeq + 1
+	return max(v.lastSeq+1, FirstSequence)
 }
+
+// FirstSequence is what Pebble gives the first commit of a store.
+const FirstSequence = 10
 
 func (v *version) sorted() []Table {
 	var list []Table

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -350,7 +351,8 @@ func CheckTable(ctx context.Context, fsys vfs.FS, dir string, t Table, size bool
 func (e *examination) guess() (*version, error) {
 	e.guessed = true
 	v := &version{comparer: e.options.Comparer.Name, tables: make(map[uint64]Table)}
-	for n, name := range e.found[".sst"] {
+	for _, n := range slices.Sorted(maps.Keys(e.found[".sst"])) {
+		name := e.found[".sst"][n]
 		t, state, err := e.foundTable(e.base.PathJoin(e.dir, name), n)
 		if err != nil {
 			return nil, err
@@ -443,7 +445,7 @@ func (e *examination) sidecar(next uint64) error {
 // refuseNewer refuses a store that a newer Pebble has written: what this program does not know would look like damage.
 func (e *examination) refuseNewer() error {
 	value, _ := e.marker("format-version")
-	if n, err := strconv.ParseUint(value, 10, 64); err == nil && n > uint64(pebble.FormatNewest) {
+	if n, _ := strconv.ParseUint(value, 10, 64); n > uint64(pebble.FormatNewest) { // 0 for no number, the greatest for one that is too long
 		return fmt.Errorf("%w: open %s: tables have format %d, this program knows formats up to %d",
 			format.ErrUnsupportedVersion, e.dir, n, uint64(pebble.FormatNewest))
 	}

@@ -2,9 +2,11 @@ package remains
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -80,7 +82,7 @@ func (v *version) apply(edit []byte) error {
 	var deleted []place
 	var added []Table
 	flush, whole := false, false
-	for len(d.b) > 0 && !d.bad {
+	for len(d.b) > 0 {
 		switch tag := d.uvarint(); tag {
 		case tagComparer:
 			v.comparer = string(d.bytes())
@@ -145,18 +147,9 @@ func (v *version) reached(logs uint64) uint64 {
 // FirstSequence is what Pebble gives the first commit of a store.
 const FirstSequence = 10
 
+// sorted returns the tables by number.
 func (v *version) sorted() []Table {
-	var list []Table
-	for _, t := range v.tables {
-		list = append(list, t)
-	}
-	slices.SortFunc(list, func(a, b Table) int {
-		if a.Level != b.Level {
-			return a.Level - b.Level
-		}
-		return int(int64(a.Number) - int64(b.Number))
-	})
-	return list
+	return slices.SortedFunc(maps.Values(v.tables), func(a, b Table) int { return cmp.Compare(a.Number, b.Number) })
 }
 
 type decoder struct {
@@ -176,7 +169,7 @@ func (d *decoder) uvarint() uint64 {
 
 func (d *decoder) bytes() []byte {
 	n := d.uvarint()
-	if d.bad || n > uint64(len(d.b)) {
+	if n > uint64(len(d.b)) {
 		d.bad, d.b = true, nil
 		return nil
 	}

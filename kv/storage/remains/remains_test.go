@@ -388,6 +388,18 @@ func TestManifest(t *testing.T) {
 			[][]byte{whole, edit(tagLastSeq, 40), edit(append([]any{tagMinLog, 8, tagLastSeq, 60}, table(0, 6, 41, 55)...)...), edit(tagLastSeq, 90)},
 			version{minLog: 8, nextFile: 9, lastSeq: 90, loggedBy: 60, flushed: 55, tabled: 55}, "6",
 		},
+		"a flush, and another log": { // that does not begin behind the flush
+			[][]byte{whole, edit(append([]any{tagMinLog, 8, tagLastSeq, 60}, table(0, 6, 41, 55)...)...), edit(tagMinLog, 9, tagLastSeq, 70)},
+			version{minLog: 9, nextFile: 9, lastSeq: 70, loggedBy: 70, tabled: 70}, "6",
+		},
+		"a flush beside a move": {
+			[][]byte{whole, edit(append(append([]any{tagMinLog, 8, tagLastSeq, 60}, table(0, 6, 41, 55)...), table(3, 5, 10, 58)...)...)},
+			version{minLog: 8, nextFile: 9, lastSeq: 60, loggedBy: 60, flushed: 55, tabled: 55}, "5 6",
+		},
+		"all tables": { // of which none tells what is not in the log
+			[][]byte{edit(append([]any{tagComparer, 3, "cmp", tagMinLog, 5, tagPrevLog, 0, tagNextFile, 9}, append(table(6, 7, 2, 3), table(0, 6, 41, 55)...)...)...)},
+			version{minLog: 5, nextFile: 9, sequenceNext: true}, "6 7",
+		},
 		"a table that is moved": {
 			[][]byte{whole, edit(table(0, 6, 41, 55)...), edit(append([]any{tagLastSeq, 70, tagDeletedFile, 0, 6}, table(3, 6, 41, 55)...)...)},
 			version{minLog: 5, nextFile: 9, lastSeq: 70, loggedBy: 0}, "6",
@@ -414,7 +426,7 @@ func TestManifest(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string][]byte{
-		"tag": edit(77), "cut": edit(tagComparer, 9, "cmp"), "short key": edit(tagNewFile2, 0, 6, 100, 2, "ab", 2, "ab", 1, 1),
+		"tag": edit(77), "cut": edit(tagComparer, 9, "cmp"), "cut before an edit": edit(tagComparer, 9, tagMinLog, 5), "short key": edit(tagNewFile2, 0, 6, 100, 2, "ab", 2, "ab", 1, 1),
 		"no number": edit(tagMinLog), "endless number": edit(tagMinLog, strings.Repeat("\xff", 11)),
 		"field that must be known": edit(append(append([]any{tagNewFile4}, table(0, 6, 41, 55)[1:]...), customBad|2, 0, customEnd)...),
 	} {

@@ -23,7 +23,8 @@ import (
 const blocksAtOnce = 16
 
 // Export writes what is under a key to w, as of one commit. Other operations go on meanwhile. After an error what was
-// written to w is of no use. The errors are kv.ErrNotFound, those of reading the store, and those of w.
+// written to w is of no use. The errors are kv.ErrNotFound, kv.ErrTooLarge for a filter of so many layers that the header
+// of a file has no room for them, those of reading the store, and those of w.
 func Export(ctx context.Context, db *kv.DB, key []byte, w io.Writer) error {
 	return db.View(ctx, func(tx *kv.Transaction) error { return ExportFrom(ctx, tx, key, w) })
 }
@@ -96,11 +97,13 @@ func exportBlocks(ctx context.Context, tx *kv.Transaction, o *kv.Object, e *enco
 				}
 				return nil
 			})
-			for blk := from; blk < to && err == nil; blk++ {
-				err = e.block(o.Family(), i, blk, buffer[(blk-from)*n:][:n])
-			}
 			if err != nil {
 				return err
+			}
+			for blk := from; blk < to; blk++ {
+				if err := e.block(o.Family(), i, blk, buffer[(blk-from)*n:][:n]); err != nil {
+					return err
+				}
 			}
 		}
 	}

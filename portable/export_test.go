@@ -3,6 +3,7 @@ package portable
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 
 	"github.com/sievekv/sievekv/kv/format"
 )
@@ -30,9 +31,10 @@ func Repaired(file []byte) []byte {
 // PrefixLen is where the header chunk begins.
 const PrefixLen = prefixLen
 
-// Memory returns how many bytes the blocks of a filter take.
+// Memory returns how many bytes the blocks of a filter take, and what finds them.
 func (f *Filter) Memory() (n int) {
 	for _, l := range f.layers {
+		n += 4 * (len(l.numbers) + len(l.places))
 		for _, s := range l.blocks {
 			n += 8*len(s.words) + len(s.value)
 		}
@@ -61,4 +63,36 @@ func WithHeader(file []byte, h *format.Header, counters [][format.NumCounters]ui
 	}
 	n := HeaderLen(file)
 	return Repaired(append(b.Bytes(), file[prefixLen+chunkHead+n+checksumLen:]...))
+}
+
+// BeginFile writes the beginning of a file with a header.
+func BeginFile(w io.Writer, h *format.Header) error {
+	_, err := newEncoder(w, &contents{h, make([][format.NumCounters]uint64, len(h.Layers))})
+	return err
+}
+
+// LongString reads the file of a string of zeros that is cut behind so many bytes of the string.
+type LongString struct {
+	Len  int
+	file bytes.Buffer
+	e    *encoder
+}
+
+// Read implements io.Reader.
+func (s *LongString) Read(p []byte) (int, error) {
+	var err error
+	for err == nil && s.file.Len() < len(p) && s.Len > 0 {
+		if s.e == nil {
+			s.e, err = newEncoder(&s.file, &contents{header: format.StringHeader([]byte{format.EncodingBytes}, 0)})
+			continue
+		}
+		s.e.begin(kindBytes)
+		s.e.chunk = append(s.e.chunk, make([]byte, min(maxPayload, s.Len))...)
+		s.Len -= min(maxPayload, s.Len)
+		_, err = s.e.flush()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.file.Read(p)
 }

@@ -86,8 +86,8 @@ func readFilter(r *reading) (*Filter, error) {
 	if f.filter, ok = body.(lookups); !ok {
 		return nil, fmt.Errorf("%w: the file has a %s, want a filter", kv.ErrWrongType, r.info.Type)
 	}
-	f.layers = make([]blocks, len(r.c.header.Layers))
 	room := int64(roomBytes)
+	f.layers = make([]blocks, len(r.c.header.Layers))
 	layers := r.object.Layers()
 	r.sink.load = func(l *kv.Layer, blk uint64) (*kv.Line, error) {
 		return f.layers[slices.Index(layers, l)].load(f.header, l, blk)

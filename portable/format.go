@@ -208,8 +208,8 @@ func (d *decoder) prefix() error {
 	if err != nil && !cutShort(err) {
 		return err
 	}
-	if k := min(n, len(magic)); string(b[:k]) != magic[:k] || n == 0 {
-		if n > 1 && b[0] == 0x1f && b[1] == 0x8b {
+	if k := min(n, len(magic)); string(b[:k]) != magic[:k] {
+		if b[0] == 0x1f && b[1] == 0x8b {
 			return damaged(0, "it is compressed by gzip: give what gzip -dc makes of it")
 		}
 		return damaged(0, "it does not begin as a file of a filter, bitmap or string does")
@@ -299,7 +299,7 @@ func (f *fields) byte() byte {
 }
 
 func (f *fields) bytes(n uint64) []byte {
-	if f.bad || n > uint64(len(f.rest)) {
+	if n > uint64(len(f.rest)) {
 		f.bad = true
 		return nil
 	}

@@ -182,13 +182,7 @@ func (im *importer) put(w *kv.Writer, key []byte) error {
 // putString stages a string in one piece. One that is too long for this store to keep so is put into blocks.
 func (im *importer) putString(w *kv.Writer, key []byte) error {
 	var value []byte
-	im.in.sink.bytes = func(part []byte) error {
-		if len(value)+len(part) > bitmapext.MaxLen {
-			return kv.ErrStringTooLong
-		}
-		value = append(value, part...)
-		return nil
-	}
+	im.in.sink.bytes = func(part []byte) { value = append(value, part...) }
 	if err := im.in.rest(); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (t types) of(h *format.Header) (*kv.Type, error) {
 type sink struct {
 	load  func(l *kv.Layer, blk uint64) (*kv.Line, error) // of reading.from
 	block func(layer int, blk uint64, words []uint64) error
-	bytes func(part []byte) error
+	bytes func(part []byte)
 }
 
 // reading is the reading of one file.
@@ -106,9 +106,11 @@ func (r *reading) rest() error {
 		case kind == kindBlocks && r.object != nil:
 			err = r.blocks(start, payload)
 		case kind == kindBytes && r.object == nil && len(payload) > 0:
-			r.total += uint64(len(payload))
+			if r.total += uint64(len(payload)); r.total > bitmapext.MaxLen {
+				return damaged(start, "string of more than %d bytes", bitmapext.MaxLen)
+			}
 			if r.sink.bytes != nil {
-				err = r.sink.bytes(payload)
+				r.sink.bytes(payload)
 			}
 		case kind == kindEnd:
 			return r.end(start, payload)
@@ -147,9 +149,6 @@ func (r *reading) header(t types) error {
 	}
 	if r.typ.Verify != nil {
 		r.verifier = r.typ.Verify(r.object)
-	}
-	for _, l := range h.Layers {
-		r.info.Bytes += l.Bytes()
 	}
 	if r.typ.Describe == nil {
 		return nil

@@ -20,4 +20,6 @@ var accepted = map[string]string{
 	"kv/hot.(*store).evict: drop entry(s.ring[s.head:]).clear(touched)":                onlyStays,
 	"kv/hot.(*store).evict: drop returns--":                                            "it bounds the time of a put",
 	"kv/hot.(*store).evict: always returns > 0":                                        "it bounds the time of a put",
+	"portable.(*blocks).load: never b.places != nil":                                   onlyFaster,
+	"portable.readFilter: drop f.layers[i].index(f.header.Layers[i].Blocks)":           onlyFaster,
 }

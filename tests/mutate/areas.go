@@ -329,8 +329,10 @@ var areas = []area{
 		pkg:   "./portable",
 		tests: []string{"./portable"},
 		functions: `
-			(*blocks).load (*decoder).next (*decoder).prefix (*importer).put (*importer).putString (*importer).stage
-			(*reading).blocks (*reading).end (*reading).header (*reading).oneBlock ExportFrom check checksum decodeContents
+			(*Filter).WriteTo (*blocks).index (*blocks).load (*decoder).fill (*decoder).next (*decoder).prefix (*encoder).block
+			(*encoder).bytes (*encoder).end (*fields).byte (*fields).bytes (*fields).uvarint (*importer).put
+			(*importer).putString (*importer).stage (*reading).blocks (*reading).end (*reading).header (*reading).oneBlock
+			(*reading).rest ExportFrom Import check checksum decodeContents exportBlocks inFile newEncoder
 			readFilter`,
 	},
 	{

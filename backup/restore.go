@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/dirsync"
 )
@@ -31,7 +33,7 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 		return fmt.Errorf("backup: restore to %s: %w", dir, cmp.Or(err, fs.ErrExist))
 	}
 	parent := filepath.Dir(filepath.Clean(dir))
-	if err := os.MkdirAll(parent, 0o700); err != nil {
+	if err := dirsync.Make(vfs.Default, parent, dirsync.Tolerant); err != nil {
 		return err
 	}
 	part, err := os.MkdirTemp(parent, filepath.Base(dir)+".partial-")

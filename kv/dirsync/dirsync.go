@@ -3,6 +3,7 @@ package dirsync
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"runtime"
 	"syscall"
@@ -32,6 +33,28 @@ func Strict(fsys vfs.FS, dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// Tolerant is Strict, but a file system that cannot sync directories is no error.
+func Tolerant(fsys vfs.FS, dir string) error { return IfSupported(Strict(fsys, dir)) }
+
+// Make makes a directory and its missing parents, which nobody else can read. It syncs every directory that got a new entry,
+// by Strict or Tolerant: if a crash could take away the directory, nothing in it would be durable.
+func Make(fsys vfs.FS, dir string, sync func(fsys vfs.FS, dir string) error) error {
+	_, err := fsys.Stat(dir)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := fsys.PathDir(dir)
+	if parent != dir {
+		if err := Make(fsys, parent, sync); err != nil {
+			return err
+		}
+	}
+	if err := fsys.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return sync(fsys, parent)
 }
 
 // Unsupported reports whether an error of a sync says that the file system cannot sync directories.

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/dirsync"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 func TestSync(t *testing.T) {
@@ -43,5 +44,25 @@ func TestIfSupported(t *testing.T) {
 		if dirsync.IfSupported(err) != err {
 			t.Errorf("%v does not count", err)
 		}
+	}
+}
+
+// A directory is there after a crash, with its parents.
+func TestMake(t *testing.T) {
+	disk := kvtest.NewDisk()
+	for range 2 {
+		if err := dirsync.Make(disk, "a/b/c", dirsync.Strict); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := disk.CrashClone(vfs.CrashCloneCfg{}).Stat("a/b/c"); err != nil {
+			t.Error(err)
+		}
+	}
+	broken := errors.New("broken")
+	if err := dirsync.Make(disk, "a/d/e", func(vfs.FS, string) error { return broken }); err != broken {
+		t.Errorf("with a sync that fails: %v", err)
+	}
+	if err := dirsync.Make(disk, "a", func(vfs.FS, string) error { return broken }); err != nil {
+		t.Errorf("of a directory that is there: %v", err)
 	}
 }

@@ -126,7 +126,7 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 	if err == nil {
 		if err = fsys.Rename(part, dir); err == nil {
 			part = dir
-			err = dirsync.IfSupported(dirsync.Strict(fsys, fsys.PathDir(dir)))
+			err = dirsync.Tolerant(fsys, fsys.PathDir(dir))
 		}
 	}
 	if err != nil {
@@ -232,7 +232,7 @@ func (r *backup) finish() error {
 			return err
 		}
 	}
-	return dirsync.IfSupported(dirsync.Strict(r.fs, r.dir))
+	return dirsync.Tolerant(r.fs, r.dir)
 }
 
 // link links a table. Pebble copies the table if that fails, but not if it fails for lack of permission, as it does on

@@ -190,30 +190,11 @@ func (s *Store) lockDir(fsys vfs.FS) (err error) {
 	default:
 		return openError(s.Dir, err)
 	}
-	if err := makeDir(fsys, s.Dir); err != nil {
+	if err := dirsync.Make(fsys, s.Dir, dirsync.Strict); err != nil {
 		return text.After(err, "kv: create %s", s.Dir)
 	}
 	s.ground, err = takeGround(fsys, s.Dir, true)
 	return err
-}
-
-// makeDir makes a directory and its missing parents. It syncs every directory that got a new entry: if a crash could
-// take away the store's directory, nothing in the store would be durable.
-func makeDir(fsys vfs.FS, dir string) error {
-	_, err := fsys.Stat(dir)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	parent := fsys.PathDir(dir)
-	if parent != dir {
-		if err := makeDir(fsys, parent); err != nil {
-			return err
-		}
-	}
-	if err := fsys.MkdirAll(dir, privateDir); err != nil {
-		return err
-	}
-	return dirsync.Strict(fsys, parent)
 }
 
 // realDir returns the real name of a directory, which need not exist yet.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/kv/dirsync"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/kvtest"
@@ -107,7 +108,7 @@ func (f *sidecarFile) Sync() error {
 // withSidecar returns as much of a store as the sidecar needs, in a directory that exists.
 func withSidecar(t *testing.T, fs vfs.FS) *Store {
 	t.Helper()
-	if err := makeDir(fs, "store"); err != nil {
+	if err := dirsync.Make(fs, "store", dirsync.Strict); err != nil {
 		t.Fatal(err)
 	}
 	s := &Store{Dir: "store", Files: freeze.New(fs, "store", nil)}

@@ -45,7 +45,7 @@ func Unfinished(fsys vfs.FS, dir string) (done func() error, err error) {
 		if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return dirsync.IfSupported(dirsync.Strict(s.fileSystem(), s.Dir)) // so that a crash does not bring the file back
+		return dirsync.Tolerant(s.fileSystem(), s.Dir) // so that a crash does not bring the file back
 	}, nil
 }
 

@@ -61,8 +61,9 @@ func (c *copying) look(r kv.Reader) (err error) {
 		c.value, err = r.Get(c.key)
 		return err
 	}
-	c.counters = make([][format.NumCounters]uint64, len(c.object.Layers()))
-	for i, l := range c.object.Layers() {
+	layers := c.object.Layers()
+	c.counters = make([][format.NumCounters]uint64, len(layers))
+	for i, l := range layers {
 		for n := range c.counters[i] {
 			c.counters[i][n] = r.Counter(l, n)
 		}

@@ -110,11 +110,6 @@ func TestRecover_wrongPlaces(t *testing.T) {
 	if _, err := salvage.Recover(t.Context(), dir, file, options(), salvage.Options{}); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
-	o := options()
-	o.FS = vfs.NewMem()
-	if _, err := salvage.Recover(t.Context(), dir, dir+".new", o, salvage.Options{}); err == nil || errors.Is(err, kv.ErrNotExist) {
-		t.Errorf("with a file system in memory: %v", err)
-	}
 }
 
 // badBlock returns a store with a filter of some items that has a block that does not decode, though its checksum is right.

@@ -30,8 +30,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -288,10 +287,10 @@ func open(ctx context.Context, dir string, o kv.Options, deep remains.Deep) (*le
 // whose name begins with that of newDir, with ".partial-" behind it. The options of the new store are o, with the same file
 // system for both.
 func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options) (report *Report, err error) {
-	if o.FS != nil && o.FS != vfs.Default {
-		return nil, errors.New("salvage: only on the file system of the operating system")
+	if o.FS == nil {
+		o.FS = vfs.Default
 	}
-	if _, err := os.Lstat(newDir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := o.FS.Stat(newDir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("salvage: %s: %w", newDir, cmp.Or(err, fs.ErrExist))
 	}
 	from, err := open(ctx, dir, o, true)
@@ -299,27 +298,24 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, from.close()) }()
-	parent := filepath.Dir(filepath.Clean(newDir))
-	if err := os.MkdirAll(parent, 0o700); err != nil {
+	newDir = o.FS.PathJoin(newDir)                                 // without a separator at its end
+	part := fmt.Sprintf("%s.partial-%016x", newDir, rand.Uint64()) // a new one: what is there may be the user's
+	if err := dirsync.Make(o.FS, part, dirsync.Tolerant); err != nil {
 		return nil, err
 	}
-	part, err := os.MkdirTemp(parent, filepath.Base(newDir)+".partial-") // a new one: what is there may be the user's
-	if err != nil {
-		return nil, err
-	}
-	finished, err := kv.Unfinished(part)
+	finished, err := storage.Unfinished(o.FS, part)
 	if err == nil {
 		report, err = recoverTo(ctx, from, part, o, opts)
 		err = errors.Join(err, finished())
 	}
 	if err == nil {
-		err = os.Rename(part, newDir)
+		err = o.FS.Rename(part, newDir)
 	}
 	if err == nil {
-		err = dirsync.Sync(parent)
+		err = dirsync.Tolerant(o.FS, o.FS.PathDir(newDir))
 	}
 	if err != nil {
-		return report, errors.Join(err, os.RemoveAll(part))
+		return report, errors.Join(err, o.FS.RemoveAll(part))
 	}
 	return report, nil
 }
@@ -329,21 +325,25 @@ func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts 
 	if err != nil {
 		return nil, err
 	}
-	report = &Report{Earlier: from.Tail, MaybeEarlier: from.maybeEarlier(), Guessed: from.Guessed, Unclosed: from.Unclosed}
+	report = &Report{
+		Earlier: from.Tail, MaybeEarlier: from.maybeEarlier(), Guessed: from.Guessed, Unclosed: from.Unclosed,
+		Unknown: from.Guessed || check.Overlaps(from.Lost, format.AppendMetaKey(nil, format.MetaKeys), format.AppendMetaKey(nil, format.MetaKeys+1)),
+	}
 	_, report.Damage = from.FS.Lost()
 	if from.Guessed && !opts.Lossy {
 		return report, fmt.Errorf("%w: the MANIFEST is lost, which says what tables belong to the store, so no key is known to be whole", ErrNotRecovered)
 	}
-	report.Unknown = from.Guessed || check.Overlaps(from.Lost, format.AppendMetaKey(nil, format.MetaKeys), format.AppendMetaKey(nil, format.MetaKeys+1))
 	sure := checked.Keys // keys that were there at the end
 	for _, k := range checked.Damaged {
 		if slices.Contains(k.Lost, check.LostVersion) {
 			sure--
 		}
 	}
-	if size, err := from.db.Size(); err == nil && size > sure {
-		report.Missing = size - sure
+	size, err := from.db.Size()
+	if err != nil {
+		return report, err
 	}
+	report.Missing = size - min(size, sure)
 	db, err := kv.Open(part, &o)
 	if err != nil {
 		return report, err

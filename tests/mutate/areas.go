@@ -297,10 +297,14 @@ var areas = []area{
 		pkg:   "./kv/storage/remains",
 		tests: []string{"./kv/storage/remains", "./salvage"},
 		functions: `
-			(*checker).table (*examination).changedLater (*examination).guessedManifest (*examination).log
-			(*examination).logs (*examination).manifest (*examination).noLog (*examination).refuseNewer
-			(*examination).sidecar (*rebuild).block (*rebuild).deletions (*rebuild).listed (*rebuild).lose
-			(*rebuild).noDeletions (*rebuild).scanned (*version).apply plain`,
+			(*checker).table (*decoder).bytes (*decoder).key (*decoder).table (*decoder).uvarint (*examination).changedLater
+			(*examination).commits (*examination).formatMarker (*examination).found1 (*examination).guess
+			(*examination).guessedManifest (*examination).list (*examination).log (*examination).logs
+			(*examination).manifest (*examination).noLog (*examination).oldManifests (*examination).refuseNewer
+			(*examination).run (*examination).sidecar (*examination).small (*examination).tables (*examination).torn
+			(*examination).withoutStrays (*rebuild).block (*rebuild).deletions (*rebuild).listed (*rebuild).lose
+			(*rebuild).noDeletions (*rebuild).scanned (*version).apply (*version).reached CheckTable Merged Reached known
+			manifestNumber marker plain readManifest`,
 	},
 	{
 		pkg:       "./kv/text",
@@ -336,9 +340,11 @@ var areas = []area{
 			readFilter`,
 	},
 	{
-		pkg:       "./salvage",
-		tests:     []string{"./salvage"},
-		functions: `(*copying).to (*left).changed (*left).tell (*recovery).key Check Recover isLoss look recoverTo`,
+		pkg:   "./salvage",
+		tests: []string{"./salvage"},
+		functions: `
+			(*Report).Whole (*copying).blocks (*copying).look (*copying).to (*left).changed (*left).tell (*left).whole
+			(*recovery).all (*recovery).key Check Recover eachKey isLoss look open recoverTo`,
 	},
 	{
 		pkg:   "./scalableext",

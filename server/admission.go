@@ -75,8 +75,8 @@ const overdue = 500 * time.Millisecond
 // turnTime is how long a turn lasts, unless no other connection waits or one command takes longer.
 const turnTime = 10 * time.Millisecond
 
-// The server expects a long turn from a connection whose last turn took longTurn, or that has sent longBytes. Durable
-// writes take a tenth of longTurn: with few places for them, the server did half as many.
+// The server expects a long turn from a connection whose last turn used the processor for longTurn, or that has sent
+// longBytes.
 const (
 	longTurn  = 300 * time.Microsecond
 	longBytes = 64 << 10

@@ -62,7 +62,7 @@ type conn struct {
 	clock    time.Time     // when the last command ended; zero if the connection has waited since
 	use      use           // of the processor
 	turn     *turn         // nil if it has none
-	lastTurn time.Duration // how long the last turn took
+	turnUsed time.Duration // what the present turn, or the last one, has used; see addUse
 	alone    *turn         // of the transaction that runs, see acquireTransaction
 	acquired chan struct{} // the semaphore of the large command that runs, nil for other commands
 

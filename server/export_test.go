@@ -122,10 +122,11 @@ func (o Options) WithBurst(d time.Duration) *Options {
 	return &o
 }
 
-// LongTurn and LongBytes say which turns are expected to be long.
+// LongTurn and LongBytes say which turns are expected to be long. CommandTime is what each command counts, at least.
 const (
-	LongTurn  = longTurn
-	LongBytes = longBytes
+	LongTurn    = longTurn
+	LongBytes   = longBytes
+	CommandTime = commandTime
 )
 
 // Places is the number of short turns at a time.

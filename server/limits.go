@@ -193,7 +193,7 @@ func (c *conn) awaitLongTurn(cmd *module.Command) (ok bool) {
 
 func (c *conn) awaitTurnOf(a *admission) (ok bool) {
 	began := time.Now()
-	c.clock = time.Time{}
+	c.clock, c.turnUsed = time.Time{}, 0
 	c.turn = a.await(c.use, c.ctx.Done())
 	if c.turn == nil && c.acquired == nil && !c.killed.Load() {
 		// The client may have closed its side only, and what it sent before is to run.
@@ -207,12 +207,11 @@ func (c *conn) awaitTurnOf(a *admission) (ok bool) {
 
 // takesLong reports whether the connection's next turn is expected to be long.
 func (c *conn) takesLong() bool {
-	return c.acquired != nil || c.lastTurn > longTurn || c.in.Buffered() > longBytes
+	return c.acquired != nil || c.turnUsed > longTurn || c.in.Buffered() > longBytes
 }
 
 func (c *conn) endTurn() {
 	if c.turn != nil {
-		c.lastTurn = time.Since(c.turn.since)
 		c.turn.end()
 		c.turn = nil
 	}
@@ -230,7 +229,17 @@ func (c *conn) noteUse(now time.Time, cmd *module.Command, words, replied int, t
 	if mayTakeLong(cmd) {
 		d = max(d, took)
 	}
+	c.addUse(now, cmd, d)
+}
+
+// addUse counts what a command has used of the processor, also in the turn, from which the length of the next one is
+// expected. The time that the turn took would not do: it may have waited for a key, and a client that waited would be taken
+// for a busy one. Nor do commands that take a long turn whatever turn they find.
+func (c *conn) addUse(now time.Time, cmd *module.Command, d time.Duration) {
 	c.use.add(now, d)
+	if c.turn != nil && !c.server.stats.isLong(cmd) {
+		c.turnUsed += d
+	}
 }
 
 // account counts the memory that the connection holds now, and reports whether that is within the limits.

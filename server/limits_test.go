@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 )
@@ -588,37 +587,23 @@ func TestAdmission_notRead(t *testing.T) {
 // Long and short turns wait only for turns of their own kind.
 func TestAdmission_long(t *testing.T) {
 	w := serve(t, server.Options{}.WithBurst(-1).WithTimes(long, long, long))
-	slow, large := w.client(), w.client()
-	// A command that takes longer than a short turn: a transaction holds the key's lock meanwhile.
-	held, release := make(chan struct{}), make(chan struct{})
-	updated := make(chan error)
-	go func() {
-		updated <- w.db.Update(t.Context(), func(*sievekv.Tx) error {
-			close(held)
-			<-release
-			return nil
-		})
-	}()
-	<-held
-	slow.send(pipeline("SET k v"))
-	eventually(t, "it has its turn", func() bool { return w.server.TurnsHeld() == 1 })
-	time.Sleep(server.LongTurn)
-	close(release)
-	if err := <-updated; err != nil {
-		t.Fatal(err)
+	busy, large := w.client(), w.client()
+	busy.answers("SET k v => +OK")
+	busy.send(strings.Repeat(commandOf("GET", "k"), int(server.LongTurn/server.CommandTime)))
+	for range server.LongTurn / server.CommandTime {
+		busy.want("\"v\"")
 	}
-	slow.want("+OK")
 
 	giveBack := w.server.HoldLongTurns()
 	w.client().answers("GET k => \"v\"")
-	slow.send(pipeline("GET k"))
-	eventually(t, "the next turn of one that took long waits", func() bool { return w.server.LongTurnsWanted() == 1 })
+	busy.send(pipeline("GET k"))
+	eventually(t, "the next turn of one that did much waits", func() bool { return w.server.LongTurnsWanted() == 1 })
 	sent := make(chan error, 1)
 	go func() { sent <- large.Send(commandOf("STRLEN", strings.Repeat("k", 2*server.LongBytes))) }()
 	eventually(t, "a client that sends much waits", func() bool { return w.server.LongTurnsWanted() == 2 })
 	w.client().answers("GET k => \"v\"")
 	giveBack()
-	slow.want("\"v\"")
+	busy.want("\"v\"")
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}

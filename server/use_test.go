@@ -44,3 +44,42 @@ func TestUse_timeTaken(t *testing.T) {
 		})
 	}
 }
+
+// The next turn of a connection is expected to be long if it did much in the last one. A command that waited did not do
+// much, nor is one counted that was expected to take long: it needs a long turn whatever comes after it.
+func TestUse_nextTurn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		flags  module.Flags
+		before string
+		long   bool
+	}{
+		"a fast command that waited":          {flags: module.Fast},
+		"a command that was expected to last": {},
+		"another":                             {before: "NAP short => +OK", long: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			nap := module.Command{
+				Name: "NAP", Arity: 2, Flags: module.ReadOnly | tt.flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "test", Summary: "Tests.",
+				Handler: func(c *module.Call) reply.Reply {
+					if string(c.Args[0]) == "long" {
+						time.Sleep(60 * time.Millisecond)
+					}
+					return reply.OK
+				},
+			}
+			o := server.Options{}.WithTimes(long, long, long)
+			w := serveStore(t, kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(module.Module{Name: "test", Commands: []module.Command{nap}})}, o.WithBurst(-1))
+			c := w.client()
+			c.answers(tt.before)
+			c.answers("NAP long => +OK")
+			giveBack := w.server.HoldLongTurns()
+			c.send(pipeline("PING"))
+			synctest.Wait()
+			if waits := w.server.LongTurnsWanted() == 1; waits != tt.long {
+				t.Errorf("after %s the next turn is a long one: %v, want %v", name, waits, tt.long)
+			}
+			giveBack()
+			c.want("+PONG")
+		})
+	}
+}

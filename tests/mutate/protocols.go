@@ -512,7 +512,7 @@ var protocols = []mutation{
 	inServer("the end of a turn whose place was passed on frees one more", "^TestAdmission_passedOn$", edit{"server/admission.go",
 		"	if !one.passedOn {\n", "	if true {\n"}),
 	inServer("a connection whose last turn was long takes the next among the short ones", "^TestAdmission_long$", edit{"server/limits.go",
-		"c.lastTurn > longTurn || ", ""}),
+		"c.turnUsed > longTurn || ", ""}),
 	inServer("a connection that sends much takes a turn among the short ones", "^TestAdmission_long$", edit{"server/limits.go",
 		" || c.in.Buffered() > longBytes", ""}),
 	inServer("all take their turns among the long ones", "^TestAdmission_long$", edit{"server/limits.go",

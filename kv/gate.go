@@ -15,7 +15,9 @@ func (db *DB) passGate(ctx context.Context, alone bool) error {
 		return nil
 	}
 	x := g.Join(alone)
-	g.Press(x)
+	if alone {
+		g.Press()
+	}
 	idle := gate.Idle{Holder: db.holderUses}
 	ticks, stop := idle.Start(db.opts.MaxIdleTransaction)
 	defer stop()

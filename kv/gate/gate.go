@@ -12,7 +12,7 @@ import (
 // Gate is a read-write lock. Unlike with a sync.RWMutex, a goroutine can give up waiting. No goroutine waits for
 // ever: they pass in the order in which they came. There are two exceptions: when a goroutine that had the gate alone
 // unlocks it, all that wait to share it pass, and so they do in the recesses of one that waits to have it alone, see
-// Press. The zero value is open.
+// press. The zero value is open.
 type Gate struct {
 	// state counts the goroutines that share the gate. It also has the bit shut, which is set while a goroutine has
 	// the gate alone, or waits, except in a recess: then it has the bit recess. While shut is set, only RUnlock changes
@@ -24,6 +24,8 @@ type Gate struct {
 	queue []*Waiter // guarded by mu
 	press press     // of the first in queue that is to have the gate alone; guarded by mu
 	err   error     // set by Refuse until the gate is unlocked; guarded by mu
+
+	ticking bool // ticked is about to be called; guarded by mu
 }
 
 const (
@@ -96,7 +98,7 @@ func (g *Gate) Join(alone bool) *Waiter {
 		close(x.done)
 		return x
 	}
-	if !g.press.recess {
+	if !g.press.recess() {
 		g.mark(shut)
 	}
 	g.queue = append(g.queue, x)
@@ -106,12 +108,10 @@ func (g *Gate) Join(alone bool) *Waiter {
 
 // letIn gives the gate to waiters at the head of the queue, as long as they can have it. The caller holds mu.
 func (g *Gate) letIn() {
-	if g.press.recess {
+	if g.press.recess() {
 		g.queue = g.letShare()
 		g.mark(recess)
-		if len(g.queue) > 0 && !g.state.CompareAndSwap(recess, shut) {
-			return // it is shared
-		}
+		g.state.CompareAndSwap(recess, shut) // if nobody shares it, the first that is to have it alone gets in
 	}
 	for len(g.queue) > 0 && !g.alone {
 		x := g.queue[0]
@@ -126,7 +126,7 @@ func (g *Gate) letIn() {
 		g.queue = g.queue[1:]
 		close(x.done)
 	}
-	if len(g.queue) == 0 && !g.alone {
+	if !g.alone { // then nobody waits
 		g.mark(0)
 	}
 }

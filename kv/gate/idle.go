@@ -51,9 +51,7 @@ func (i *Idle) TooLong() bool {
 	if holder != i.holder || steps != i.steps {
 		i.holder, i.steps, i.seen = holder, steps, 0
 	}
-	if steps%2 != 0 {
-		return false // it is being used
-	}
 	i.seen++
-	return i.seen >= idleLooks
+	used := steps%2 != 0
+	return i.seen >= idleLooks && !used
 }

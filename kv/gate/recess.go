@@ -1,57 +1,59 @@
 package gate
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // tick is the time of the shortest press.
-const tick = 20 * time.Millisecond
+const tick = 5 * time.Millisecond
 
 // recessTicks is how many times longer than a press the recess after it is.
 const recessTicks = 4
 
 // press is how the first goroutine that waits to have the gate alone waits. It presses: no other gets in. But what shares
 // the gate may take long, and then those that come later need not wait for it. So after a press there is a recess, in which
-// all that want to share the gate pass, and once none of them has it, the one that waits. The first press is a tick long, and
-// each is twice as long as the one before: so it gets in at last, however long those take that share the gate, and keeps them
-// out for a fifth of the time.
+// all that want to share the gate pass, and once none of them has it, the one that waits. The first press is a tick long at
+// most, and each is twice as long as the one before: so it gets in at last, however long those take that share the gate, and
+// keeps them out for a fifth of the time.
 type press struct {
-	recess bool // all that want to share the gate pass
-	span   int  // how many ticks the press lasts, 0 for 1
-	ticks  int  // of the present press or recess
+	round int // presses and recesses before
+	ticks int // since the press began; the recess follows it
 }
 
-// Press has presses and recesses follow each other while x waits to have the gate alone.
-func (g *Gate) Press(x *Waiter) {
-	if x.alone {
-		time.AfterFunc(tick, func() {
-			if g.ticked(x) {
-				g.Press(x)
-			}
-		})
-	}
-}
+// recess reports whether all that want to share the gate pass.
+func (p press) recess() bool { return p.ticks >= 1<<p.round }
 
-// ticked tells that a tick has passed, and reports whether x still waits.
-func (g *Gate) ticked(x *Waiter) bool {
+// Press has presses and recesses follow each other while goroutines wait to have the gate alone. It is called when one has
+// begun to wait.
+func (g *Gate) Press() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.alone || g.firstAlone() != x {
-		return slices.Contains(g.queue, x)
+	if !g.ticking {
+		g.ticking = true
+		time.AfterFunc(tick, g.tick)
 	}
-	p := &g.press
-	p.ticks++
-	span := max(p.span, 1)
-	switch {
-	case p.recess && p.ticks >= recessTicks*span:
-		g.press = press{span: 2 * span}
+}
+
+func (g *Gate) tick() {
+	if g.ticked() {
+		time.AfterFunc(tick, g.tick)
+	}
+}
+
+// ticked tells that a tick has passed, and reports whether a goroutine waits to have the gate alone. If none does, there are
+// no ticks until the next Press.
+func (g *Gate) ticked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ticking = g.firstAlone() != nil
+	if g.alone || !g.ticking {
+		return g.ticking
+	}
+	g.press.ticks++
+	if round := g.press.round; g.press.ticks == (1+recessTicks)<<round {
+		g.press = press{round: round + 1}
 		g.mark(shut)
-	case !p.recess && p.ticks >= span:
-		g.press = press{recess: true, span: span}
 	}
 	g.letIn()
-	return slices.Contains(g.queue, x)
+	return true
 }
 
 // firstAlone returns the first waiter that is to have the gate alone, nil if there is none. The caller holds mu.

@@ -10,6 +10,8 @@ const (
 var accepted = map[string]string{
 	"kv/hash.(*table).sumPairs: always len(keys) >= 6":                                 "it is always so, and tells the compiler",
 	"kv/hash.(*table).sumPairs: always len(keys) >= 4":                                 "it is always so, and tells the compiler",
+	"kv/gate.runIsOnStack: always f != nil":                                            "every frame of a stack has a function",
+	"kv/gate.(*Gate).RUnlock: never s != shut && s != recess":                          onlyFaster,
 	"kv/radix.Sort: never len(keys) < few":                                             onlyFaster,
 	"kv/radix.Sort: never differ>>shift&(1<<digit-1) == 0":                             onlyFaster,
 	"kv/glob.(*Pattern).Match: never reached[last]&end&p.stars[last] != 0":             onlyFaster,

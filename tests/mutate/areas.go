@@ -237,9 +237,12 @@ var areas = []area{
 			(*vitalFile).SyncTo (*vitalFile).Write (*vitalFile).allocate EachRecord decodeSeal mark shortWrite`,
 	},
 	{
-		pkg:       "./kv/gate",
-		tests:     []string{"./kv"},
-		functions: `(*Gate).WhileAlone`,
+		pkg:   "./kv/gate",
+		tests: []string{"./kv/gate"},
+		functions: `
+			(*Gate).GiveUp (*Gate).Join (*Gate).Press (*Gate).RUnlock (*Gate).Refuse (*Gate).TryRLock (*Gate).Unlock
+			(*Gate).WhileAlone (*Gate).firstAlone (*Gate).letIn (*Gate).letShare (*Gate).mark (*Gate).tick (*Gate).ticked
+			(*Idle).Start (*Idle).TooLong (*Uses).Begin (*Uses).End Inside Run runIsOnStack`,
 	},
 	{
 		pkg:       "./kv/glob",

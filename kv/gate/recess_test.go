@@ -161,9 +161,11 @@ func TestGate_ticks(t *testing.T) {
 				g.GiveUp(x)
 			}
 			time.Sleep(tick)
+			g.mu.Lock()
 			if g.ticking || g.press != (press{}) {
 				t.Errorf("nobody waits, and there are ticks: %v, %+v", g.ticking, g.press)
 			}
+			g.mu.Unlock()
 		}
 	})
 }

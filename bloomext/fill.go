@@ -43,7 +43,7 @@ func filledAhead(to *layer, length uint64) uint64 {
 
 // prepare is what kv.Type.Prepare calls.
 func prepare(db *kv.DB, o *kv.Object, budget int) (step func(*kv.Writer, *kv.Object) (bool, error), err error) {
-	if f, ok := o.Body().(*filter); !ok || f.chain.Filling == nil || f.chain.Filling.table.Counter(onesCounter) > 0 {
+	if f := o.Body().(*filter); f.chain.Filling == nil || f.chain.Filling.table.Counter(onesCounter) > 0 {
 		return nil, nil
 	}
 	err = db.ReadWith(kv.ReadOptions{Long: true}, func(r kv.Reader) error {

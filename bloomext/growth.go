@@ -84,7 +84,7 @@ func (s *sure) made() bool { return s.hashes.Load() != nil }
 // remember notes that the log of a filter has a hash, or need not have it. Before is what logging returned before the commit:
 // if it still does, the hash was added to that filter, and to its log.
 func (f *Filter) remember(before *filter, h uint64) {
-	if before != nil && before == f.logging() {
+	if before == f.logging() {
 		before.sure.add(h, before.capacity())
 	}
 }
@@ -497,11 +497,6 @@ func fill(w *kv.Writer, o *kv.Object, f *filter, budget int) (more bool, err err
 	s := stager{w: w, c: f}
 	to, from := f.chain.Filling, f.chain.Log
 	done, length := w.Counter(to.table, scalableext.FilledCounter), w.Counter(from, scalableext.LogLengthCounter)
-	defer func() {
-		if more && err == nil {
-			w.DB().QueueCompact([]byte(o.Key()))
-		}
-	}()
 	switch room := s.roomIn(to); {
 	case o.Lossy(): // the log may lack items, too
 		return false, s.endLog()

@@ -148,7 +148,7 @@ func loadChunk(c *module.Call) reply.Reply {
 			return reply.OK
 		case errors.Is(err, kv.ErrTooLarge):
 			return errNoMemory
-		case !errors.Is(err, kv.ErrExists) || errors.Is(err, kv.ErrWrongType):
+		case !errors.Is(err, kv.ErrExists): // a key of another type is refused below
 			return scalableext.LoadReply(err)
 		}
 	}

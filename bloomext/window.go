@@ -255,11 +255,11 @@ func startedSpec(capacity uint64, rate float64, start int64) (kv.LayerSpec, erro
 
 // wake is when the oldest slice expires, and at once if a layer is to be filled from the log, see kv.Type.Wake.
 func wake(o *kv.Object) int64 {
-	f, ok := o.Body().(*filter)
+	f := o.Body().(*filter)
 	switch {
-	case ok && f.chain.Filling != nil:
+	case f.chain.Filling != nil:
 		return 1 // at once
-	case !ok || f.window.Span == 0:
+	case f.window.Span == 0:
 		return 0
 	}
 	return f.window.Ends(f.layers[len(f.layers)-1].start)
@@ -267,33 +267,29 @@ func wake(o *kv.Object) int64 {
 
 // compact is what kv.Type.Compact calls.
 func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
-	f, ok := o.Body().(*filter)
+	f := o.Body().(*filter)
 	switch {
-	case ok && f.chain.Filling != nil:
+	case f.chain.Filling != nil:
 		return fill(w, o, f, budget)
-	case ok && f.chain.Log != nil:
+	case f.chain.Log != nil:
 		return false, shorten(w, o, f)
 	}
-	return forget(w, o)
+	return false, forget(w, o, f)
 }
 
 // forget stages the removal of the slices that have expired. If all have, one that never began is left.
-func forget(w *kv.Writer, o *kv.Object) (more bool, err error) {
-	f, ok := o.Body().(*filter)
-	if !ok || f.window.Span == 0 || f.newest.start == 0 {
-		return false, nil
-	}
+func forget(w *kv.Writer, o *kv.Object, f *filter) error {
 	gone := len(f.layers) - f.alive(w.Now())
 	switch {
-	case gone == 0:
-		return false, nil
+	case gone == 0 || f.newest.start == 0:
+		return nil
 	case gone < len(f.layers):
-		_, err = w.Turn(o, gone)
-		return false, err
+		_, err := w.Turn(o, gone)
+		return err
 	}
 	spec, err := sliceSpec(f.chain.Params, 0, 0)
 	if err == nil {
 		_, err = w.Turn(o, gone, spec)
 	}
-	return false, err
+	return err
 }

@@ -28,15 +28,15 @@ var areas = []area{
 		tests: []string{"./bloomext", "./scalableext"},
 		functions: `
 			(*Filter).AddFitting (*Filter).Added (*Filter).BatchSize (*Filter).ImportForeign (*Filter).MayContain
-			(*Filter).add (*Filter).beginLoad (*Filter).remember (*Filter).residentSeries (*Filter).stage (*ahead).store
+			(*Filter).add (*Filter).beginLoad (*Filter).remember (*Filter).residentSeries (*Filter).stage (*ahead).add (*ahead).store
 			(*filter).alive (*filter).asked (*filter).beyond (*filter).dumpChunk (*filter).fewItems (*filter).info
 			(*filter).noted (*filter).pair (*filter).residentPair (*flat).checkEnd (*flat).leaveOutSet (*flat).place
 			(*flat).resident (*flatParams).valid (*foreignFile).copyTo (*stager).absent (*stager).addAll (*stager).addFull
-			(*stager).addPair (*stager).addPairs (*stager).addRecent (*stager).appendLog (*stager).beginFilling
+			(*stager).addPair (*stager).addPairs (*stager).addRecent (*stager).appendLog (*stager).baseHas (*stager).beginFilling
 			(*stager).endLog (*stager).fillFrom (*stager).full (*stager).growFlat (*stager).growFor (*stager).growLogged
 			(*stager).log (*stager).newAhead (*stager).replaceNewest (*stager).roomIn (*stager).setPair (*stager).turn
 			(*stager).unlogged (*sure).has (*verifier).Done (*verifier).checkLog Config.growthLog Config.planCompatible
-			askPairs bytesOf configOf decodeDump decodeForeignParams fill filledAhead flatParams.String logStaged logarithm
+			askPairs bytesOf compact configOf decodeDump decodeForeignParams fill filledAhead forget flatParams.String logStaged logarithm
 			makeAhead newFlat openFilter openFlat openForeign putBytes putItems putLog putUnion readForeignFile readPart
 			rebuild scanDump scheme.number shorten stageFitting stageMany stagePairs stageRecent sumPair uniteLayer
 			uniteLogs wake widen windowFacts`,

@@ -1,0 +1,127 @@
+package bloomext_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// objectOf returns the object under the key f.
+func objectOf(t *testing.T, db *kv.DB) (o *kv.Object) {
+	t.Helper()
+	if err := db.Read(func(r kv.Reader) (err error) {
+		o, err = r.Lookup([]byte("f"))
+		return err
+	}); err != nil || o == nil {
+		t.Fatalf("%v, %v", o, err)
+	}
+	return o
+}
+
+// Only a filter that forgets with time, or that is filled, is to be called. A call changes no other.
+func TestWake(t *testing.T) {
+	s := openTimed(t, kv.Options{})
+	now := s.clock.Load()
+	for name, tt := range map[string]struct {
+		config  bloomext.Config
+		items   int
+		at      int64
+		changes bool
+	}{
+		"not growing":      {bloomext.Config{Capacity: 1000, ErrorRate: 0.01, NonScaling: true}, 10, 0, false},
+		"growing":          {bloomext.Config{Capacity: 100, ErrorRate: 0.01}, 10, 0, false},
+		"last":             {bloomext.Config{Capacity: 100, ErrorRate: 0.01, Last: 100}, 500, 0, false},
+		"unused window":    {bloomext.Config{Capacity: 100, ErrorRate: 0.01, Window: time.Hour, Slices: 4}, 0, 0, false},
+		"window":           {bloomext.Config{Capacity: 100, ErrorRate: 0.01, Window: time.Hour, Slices: 4}, 10, now + (75 * time.Minute).Milliseconds(), false},
+		"filled, of a log": {bloomext.Config{Capacity: 100, ErrorRate: 0.01}, 2000, 1, true},
+	} {
+		f := s.reserve(tt.config)
+		for i := range tt.items {
+			if _, err := f.AddUint64(uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+			if tt.at == 1 && bloomext.Wake(objectOf(t, s.DB)) == 1 {
+				break
+			}
+		}
+		before := objectOf(t, s.DB)
+		if got := bloomext.Wake(before); got != tt.at {
+			t.Errorf("%s: %d, want %d", name, got, tt.at)
+		}
+		if _, err := s.CompactKey([]byte("f"), 1<<20, true); err != nil {
+			t.Error(err)
+		}
+		if (objectOf(t, s.DB) != before) != tt.changes {
+			t.Errorf("%s: changed %t", name, !tt.changes)
+		}
+		if _, err := f.Drop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What was prepared for a filter is not made for what has taken its key by then.
+func TestPrepare_replaced(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	const capacity = 4000 // so many that it is made in memory
+	grown := func() *kv.Object {
+		f := reserveLogged(t, db, 1<<20, capacity, 0.01)
+		for i := 0; ; i++ {
+			if o := objectOf(t, db); bloomext.Wake(o) == 1 {
+				return o
+			}
+			addRange(t, f, i*500, (i+1)*500, 0.01)
+		}
+	}
+	if step, err := bloomext.Prepare(db, grown()); step == nil || err != nil {
+		t.Fatalf("of a filter to be filled: %t, %v", step != nil, err)
+	}
+	remove := func() error { _, err := bloomext.New(db, "f").Drop(); return err }
+	for name, replace := range map[string]func() error{
+		"nothing":        func() error { return nil },
+		"a string":       func() error { _, err := db.Set(kv.NoSync, []byte("f"), []byte("x"), kv.SetOptions{}); return err },
+		"another filter": func() error { return bloomext.New(db, "f").Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}) },
+	} {
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		o := grown()
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		if err := replace(); err != nil {
+			t.Fatal(err)
+		}
+		if step, err := bloomext.Prepare(db, o); step != nil || err != nil {
+			t.Errorf("of %s: %t, %v", name, step != nil, err)
+		}
+		if _, err := db.Delete(kv.NoSync, []byte("f")); err != nil {
+			t.Fatal(err)
+		}
+		if err := bloomext.New(db, "f").Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Items of a window are found one by one after it was opened again, as their blocks are read.
+func TestWindow_cold(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir, &kv.Options{BallastSize: -1})
+	f := bloomext.New(db, "f").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 40_000, ErrorRate: 0.01, Window: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	addRange(t, f, 0, 20_000, 0.01)
+	closeDB(t, db)
+	db = open(t, dir, &kv.Options{BallastSize: -1})
+	defer closeDB(t, db)
+	f = bloomext.New(db, "f")
+	for i := range uint64(1000) {
+		findsItem(t, f, i)
+	}
+}

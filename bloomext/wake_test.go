@@ -1,6 +1,7 @@
 package bloomext_test
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -123,5 +124,28 @@ func TestWindow_cold(t *testing.T) {
 	f = bloomext.New(db, "f")
 	for i := range uint64(1000) {
 		findsItem(t, f, i)
+	}
+}
+
+// Items of a batch that older slices have are not new, also if there is no room for all of the batch.
+func TestWindow_noRoom(t *testing.T) {
+	s := openTimed(t, kv.Options{MaxFilterBytes: 4096})
+	f := s.reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, Window: time.Hour, Slices: 4})
+	items, added := make([]uint64, 10_000), make([]bool, 10_000)
+	for i := range items {
+		items[i] = uint64(i)
+	}
+	if _, err := f.AddManyUint64(items[:50], nil); err != nil {
+		t.Fatal(err)
+	}
+	s.pass(20 * time.Minute)
+	n, err := f.AddManyUint64(items, added)
+	if !errors.Is(err, bloomext.ErrCannotGrow) || n < 100 || n == len(items) {
+		t.Fatalf("%d, %v", n, err)
+	}
+	for i, isNew := range added[:n] {
+		if isNew && i < 50 {
+			t.Errorf("item %d is new", i)
+		}
 	}
 }

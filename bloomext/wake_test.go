@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // objectOf returns the object under the key f.
@@ -146,6 +147,32 @@ func TestWindow_noRoom(t *testing.T) {
 	for i, isNew := range added[:n] {
 		if isNew && i < 50 {
 			t.Errorf("item %d is new", i)
+		}
+	}
+}
+
+// Lookups that memory answers are counted, one in some for all, whatever the layout and the growth.
+func TestUses_lookups(t *testing.T) {
+	s := openTimed(t, kv.Options{})
+	const lookups = 40_000
+	for name, c := range map[string]bloomext.Config{
+		"growing":    {Capacity: 1000, ErrorRate: 0.01},
+		"window":     {Capacity: 1000, ErrorRate: 0.01, Window: time.Hour},
+		"compatible": {Capacity: 1000, ErrorRate: 0.01, Layout: scalableext.LayoutCompatible},
+	} {
+		f := s.reserve(c)
+		addRange(t, f, 0, 1000, 0.01)
+		for i := range uint64(lookups) {
+			if _, err := f.MayContainUint64(i % (lookups / 2)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := objectOf(t, s.DB).Uses().Totals()
+		if n := got.Yes + got.No; n < lookups*3/4 || n > lookups*5/4 || got.Yes < lookups/40 || got.Yes > lookups/10 {
+			t.Errorf("%s: %d and %d lookups", name, got.Yes, got.No)
+		}
+		if _, err := f.Drop(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

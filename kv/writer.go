@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sievekv/sievekv/kv/storage"
 )
@@ -76,7 +77,19 @@ var writers = sync.Pool{New: func() any { return new(Writer) }}
 //
 // Change must write to the store by the writer alone: any other write would wait for itself.
 func (db *DB) Write(level Durability, keys [][]byte, change func(*Writer) error) error {
+	return db.WriteTimed(level, keys, change, nil)
+}
+
+// WriteTimed is Write, and adds to waited, unless it is nil, how long it has waited for locks before the change.
+func (db *DB) WriteTimed(level Durability, keys [][]byte, change func(*Writer) error, waited *time.Duration) error {
+	var began time.Time
+	if waited != nil {
+		began = time.Now()
+	}
 	w, err := db.begin(level, keys...)
+	if waited != nil {
+		*waited += time.Since(began)
+	}
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (c *conn) newSession() {
 	c.session.Connection = c
 	c.session.Charge = c.charge
 	c.session.Permit = c.permit
-	c.session.Ran = c.server.stats.count
+	c.session.Ran = c.server.stats.ran
 	c.session.ShortLived = true // a reply is copied to out
 }
 
@@ -377,6 +377,7 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		begin = time.Now()
 	}
 	c.chooseLevel(cmd, false)
+	c.session.Waited = 0
 	start := len(c.out)
 	c.executing = cmd != nil && cmd.Name == "EXEC"
 	r := c.runCharged(cmd, words)
@@ -403,7 +404,7 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	c.noteQueued()
 	now := time.Now()
 	took := now.Sub(begin)
-	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
+	c.noteUse(now, cmd, len(words), len(c.out)-start, took-c.session.Waited)
 	c.server.stats.count(cmd, took, c.session.Outcome, r)
 	c.server.slow.add(c, cmd, words, begin, took)
 	c.server.tick(now)

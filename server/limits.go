@@ -222,14 +222,18 @@ func timeOf(words, bytes int) time.Duration {
 	return time.Duration(words)*wordTime + time.Duration(bytes)*time.Microsecond/bytesInMicro
 }
 
-// noteUse counts the processor time of a command. For one that may take long that is the time it took. For other commands
-// it is an estimate: the time they took may be time they waited for the disk or the processor.
+// noteUse counts the processor time of a command. For one that may take long that is the time it took, without what it
+// waited for locks. For other commands it is an estimate: the time they took may be time they waited for the disk or the
+// processor.
 func (c *conn) noteUse(now time.Time, cmd *module.Command, words, replied int, took time.Duration) {
 	d := commandTime + timeOf(words, replied)
 	if mayTakeLong(cmd) {
 		d = max(d, took)
 	}
 	c.addUse(now, cmd, d)
+	if mayTakeLong(cmd) && c.session.Outcome == module.Done {
+		c.server.stats.of(cmd).noteTime(took)
+	}
 }
 
 // addUse counts what a command has used of the processor, also in the turn, from which the length of the next one is

@@ -124,3 +124,25 @@ func TestGrowth_transactions(t *testing.T) {
 		}
 	}
 }
+
+// A key that holds another type, or a filter without a log, has no log in which something could be remembered.
+func TestLogging_none(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	isNone := func() {
+		t.Helper()
+		objectOf(t, db)
+		if got := fmt.Sprint(bloomext.Logging(bloomext.New(db, "f"))); got != "<nil>" {
+			t.Errorf("it has the log of %s", got)
+		}
+	}
+	f := bloomext.New(db, "f")
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true}); err != nil {
+		t.Fatal(err)
+	}
+	isNone()
+	if _, err := db.Set(kv.NoSync, []byte("f"), []byte("x"), kv.SetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	isNone()
+}

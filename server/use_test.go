@@ -46,8 +46,8 @@ func TestUse_timeTaken(t *testing.T) {
 	}
 }
 
-// The next turn of a connection is expected to be long if it did much in the last one. A command that waited did not do
-// much, nor is one counted that was expected to take long: it needs a long turn whatever comes after it.
+// The next turn of a connection is expected to be long if it did much in the last one. A fast command that waited did
+// not do much.
 func TestUse_nextTurn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		flags  module.Flags
@@ -55,7 +55,7 @@ func TestUse_nextTurn(t *testing.T) {
 		long   bool
 	}{
 		"a fast command that waited":          {flags: module.Fast},
-		"a command that was expected to last": {},
+		"a command that was expected to last": {long: true},
 		"another":                             {before: "NAP short => +OK", long: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {

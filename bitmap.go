@@ -138,7 +138,7 @@ func (b *Bitmap) change(n uint32, on bool) (was bool, err error) {
 // Test reports whether a number is there.
 func (b *Bitmap) Test(n uint32) (on bool, err error) {
 	if b.tx == nil && b.refused == nil {
-		if on, known := bitmapext.Resident(b.store, b.found.Load(), uint64(n)); known {
+		if on, known := bitmapext.InMemory(b.store, b.found.Load(), uint64(n)); known {
 			return on, nil
 		}
 	}

@@ -35,7 +35,7 @@ func InBlocksBy(r *Loads, o *kv.Object) *String {
 func KnownLines(s *String, blk uint64) int {
 	layer, n := place(blk)
 	known := s.object.Body().(*lineTable).of(blk)
-	if known.version != s.object.Layers()[layer].Version(n)|1 {
+	if known.since != s.object.Memory().LastChange(s.object.Layers()[layer], n)+1 {
 		return -1
 	}
 	return known.lines.len()

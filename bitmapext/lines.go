@@ -61,10 +61,10 @@ type lineTable struct {
 	chunks []*[64]knownLines
 }
 
-// knownLines are the lines of a block when it had a version.
+// knownLines are the lines of a block since its last change.
 type knownLines struct {
-	lines   lineSet
-	version uint32 // with the lowest bit set, 0 for none
+	lines lineSet
+	since uint64 // the number of the commit that may have changed the block last, plus 1; 0 if the lines are not known
 }
 
 // of returns what is known of block blk of the string.
@@ -99,17 +99,17 @@ func (s *String) lines(blk uint64, scan bool) (w *words, lines lineSet, scanned 
 		return nil, lineSet{}, false, err
 	}
 	w = (*words)(l.Words(first))
-	if first != l.Resident(n) {
+	if first != l.InMemory(n) {
 		return w, everyLine, false, nil // the writer has changed the block, or it is not kept in memory
 	}
 	known := s.object.Body().(*lineTable).of(blk)
-	version := l.Version(n) | 1 // no commit changes the block now, so the version is even
-	if known.version == version {
+	since := s.object.Memory().LastChange(l, n) + 1 // no commit changes the block now
+	if known.since == since {
 		return w, known.lines, false, nil
 	}
 	if !scan {
 		return w, everyLine, false, nil
 	}
-	known.lines, known.version = w.lines(), version
+	known.lines, known.since = w.lines(), since
 	return w, known.lines, true, nil
 }

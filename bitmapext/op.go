@@ -354,8 +354,8 @@ func (s *String) memory() int { return 512 + len(s.inline) }
 
 // with calls f with the result of an operation on the bitmaps under keys. It calls charge as store does.
 func with(ctx context.Context, r kv.Reader, op Op, keys [][]byte, charge func(bytes int) error, f func(*combination) error) error {
-	if !r.Fixed() {
-		return kv.ErrMoved // the strings would not be of one commit
+	if err := r.AsOfOneCommit(); err != nil { // strings in headers are read one after the other
+		return err
 	}
 	c, err := combine(ctx, op, keys, charge, func(key []byte) (*String, error) {
 		value, o, err := r.String(key)
@@ -367,8 +367,8 @@ func with(ctx context.Context, r kv.Reader, op Op, keys [][]byte, charge func(by
 	return f(c)
 }
 
-// CountOf returns how many bits the result of an operation on the bitmaps under keys has set, all as of one commit. If r
-// is not Fixed, it returns kv.ErrMoved.
+// CountOf returns how many bits the result of an operation on the bitmaps under keys has set, all as of one commit, see
+// kv.Reader.AsOfOneCommit.
 func CountOf(ctx context.Context, r kv.Reader, op Op, keys ...[]byte) (uint64, error) {
 	return countOf(ctx, r, op, keys, func(int) error { return nil })
 }
@@ -387,7 +387,7 @@ func countOf(ctx context.Context, r kv.Reader, op Op, keys [][]byte, charge func
 }
 
 // Roaring returns the result of an operation on the bitmaps under keys as the set of the numbers of its set bits, all as
-// of one commit. If r is not Fixed, it returns kv.ErrMoved.
+// of one commit, see kv.Reader.AsOfOneCommit.
 func Roaring(ctx context.Context, r kv.Reader, op Op, keys ...[]byte) (set *roaring.Bitmap, err error) {
 	err = with(ctx, r, op, keys, func(int) error { return nil }, func(c *combination) error {
 		set = roaring.New()

@@ -3,10 +3,10 @@ package bitmapext
 import (
 	"context"
 	"encoding/binary"
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/memory"
 )
 
 // Source is what a string is read from: a kv.Reader or a *kv.Writer.
@@ -27,18 +27,11 @@ type String struct {
 
 	block []byte // the block that part read last
 	read  uint64 // its number plus 1; 0 if there is none
-
-	// For a lookup while commits go on: the versions of the blocks read. Bit n of seen[i] stands for version n of layer
-	// i. sum is the sum of these versions; versions only grow.
-	live bool
-	seen [len(layerBlocks)]uint64
-	sum  uint64
-	odd  bool // one of them was odd
 }
 
 // Look calls look with the string under a key. The string is valid during the call. A large string in a header is not
-// copied. All that look reads is as of one commit: if blocks change meanwhile, Look returns kv.ErrMoved, and kv.DB.Read
-// repeats the lookup. The other errors are kv.ErrWrongType and those of reading.
+// copied. All that look reads is as of one commit: if blocks change meanwhile, kv.DB.Read repeats the lookup. The errors
+// are kv.ErrWrongType and those of reading.
 func Look(r kv.Reader, key []byte, look func(*String) error) error {
 	var answer error
 	o, err := r.Peek(key, func(value []byte) {
@@ -50,45 +43,12 @@ func Look(r kv.Reader, key []byte, look func(*String) error) error {
 	case o == nil:
 		return answer
 	}
-	s := InBlocks(r, o)
-	err = look(s)
-	if s.moved() {
-		return kv.ErrMoved
-	}
-	return err
+	return look(InBlocks(r, o))
 }
 
 // InBlocks returns a string in blocks, given what String of a kv.Reader or kv.Writer has returned for it.
 func InBlocks(from Source, o *kv.Object) *String {
-	r, reads := from.(kv.Reader)
-	return &String{from: from, object: o, there: true, expiry: o.Expiry(), live: reads && !r.Fixed()}
-}
-
-// note remembers the version of block n of a layer, which is about to be read.
-func (s *String) note(layer int, n uint64) {
-	const versions = 64 // a layer has a power of two of them, at most these
-	layers, bit := s.object.Layers(), uint64(1)<<(n%versions)
-	if !s.live || layer >= len(layers) || s.seen[layer]&bit != 0 {
-		return
-	}
-	v := layers[layer].Version(n)
-	s.seen[layer] |= bit
-	s.sum += uint64(v)
-	s.odd = s.odd || v&1 != 0
-}
-
-// moved reports whether blocks may have changed since they were read first, so that not all is of one commit.
-func (s *String) moved() bool {
-	if s.seen == [len(layerBlocks)]uint64{} {
-		return false
-	}
-	sum := uint64(0)
-	for i, seen := range s.seen {
-		for ; seen != 0; seen &= seen - 1 {
-			sum += uint64(s.object.Layers()[i].Version(uint64(bits.TrailingZeros64(seen))))
-		}
-	}
-	return s.odd || sum != s.sum || !s.object.Live()
+	return &String{from: from, object: o, there: true, expiry: o.Expiry()}
 }
 
 // Staged returns the string under a key with a writer's changes.
@@ -135,7 +95,6 @@ func (s *String) part(blk uint64) ([]byte, error) {
 	}
 	if s.read != blk+1 {
 		layer, i := place(blk)
-		s.note(layer, i)
 		words, err := s.load(layer, i)
 		if words == nil || err != nil {
 			return nil, err
@@ -200,14 +159,8 @@ func (s *String) next(blk, end uint64) uint64 {
 	return end
 }
 
-// Bytes returns a copy of the string, or kv.ErrMoved if it changed meanwhile.
-func (s *String) Bytes() ([]byte, error) {
-	b, err := s.Range(0, s.Len())
-	if s.moved() {
-		return nil, kv.ErrMoved
-	}
-	return b, err
-}
+// Bytes returns a copy of the string.
+func (s *String) Bytes() ([]byte, error) { return s.Range(0, s.Len()) }
 
 // Range returns a copy of the bytes from from on, below to, which is at most Len.
 func (s *String) Range(from, to uint64) ([]byte, error) {
@@ -234,7 +187,7 @@ func (s *String) Range(from, to uint64) ([]byte, error) {
 	return b, nil
 }
 
-// Bit reports whether bit n is set. Unlike other methods, it does not see the same commit as another call.
+// Bit reports whether bit n is set.
 func (s *String) Bit(n uint64) (bool, error) {
 	b, err := s.byteAt(n / 8)
 	return b>>(7-n%8)&1 != 0, err
@@ -259,25 +212,26 @@ func (s *String) byteAt(i uint64) (byte, error) {
 // Object returns the object of a string in blocks, nil if the string is in its header or missing.
 func (s *String) Object() *kv.Object { return s.object }
 
-// Resident reports whether bit n is set of a string in blocks that an earlier lookup has found. known is false if the
+// InMemory reports whether bit n is set of a string in blocks that an earlier lookup has found. known is false if the
 // object is not what its key maps to now, or if the block is not in memory.
-func Resident(db *kv.DB, o *kv.Object, n uint64) (on, known bool) {
-	if !db.Ready() || !o.Live() {
+func InMemory(db *kv.DB, o *kv.Object, n uint64) (on, known bool) {
+	var s memory.Section
+	if !s.Begin(o.Memory()) {
 		return false, false
 	}
 	layers, i := o.Layers(), n/8
 	layer, blk := place(i / blockBytes)
 	if layer >= len(layers) || i >= layers[0].Counter(lengthIndex) {
-		return false, o.Live()
+		return false, s.Valid()
 	}
 	l := layers[layer]
 	if db.Sampled(n * 0x9e3779b97f4a7c15 >> 40) {
 		db.Touch(o, l, blk)
 	}
-	first := l.Resident(blk)
+	first := s.Slots(l, blk)
 	if first == nil {
 		return false, false
 	}
 	on = byteOf((*words)(l.Words(first)), i)>>(7-n%8)&1 != 0
-	return on, o.Live() // it was all the time: else the block may be that of the key that it was renamed to
+	return on, s.Valid()
 }

@@ -36,7 +36,7 @@ func residentFilter(tb testing.TB, n int) (f *Filter, test func(item []byte) boo
 	c := f.h.Current.Load()
 	blocks := make([]*kv.Line, c.newest.layout.Blocks)
 	for i := range blocks {
-		if blocks[i] = c.newest.table.Resident(uint64(i)); blocks[i] == nil {
+		if blocks[i] = c.newest.table.InMemory(uint64(i)); blocks[i] == nil {
 			tb.Fatalf("block %d is not in memory", i)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -36,7 +37,7 @@ type filter struct {
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
 
-	flat bool // its layout is compatible or foreign; in this file, resident, load, add, addAll and addFull are for the native one
+	flat bool // its layout is compatible or foreign; in this file, inMemory, load, add, addAll and addFull are for the native one
 
 	// own is the number of layers, from the first on, that take adds: those of the newest slice if the filter is windowed,
 	// otherwise all.
@@ -162,24 +163,21 @@ func openLayer(chain scalableext.Params, l *kv.Layer) (layer, error) {
 	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate, fullSet: layout.FullSet(p.capacity), start: start}, nil
 }
 
-// resident answers for the first n layers, from resident blocks alone. If they do not decide, known is false.
-func (f *filter) resident(h uint64, n int) (present, known bool) {
-	return f.residentIn(h, f.layers[:n])
-}
-
-func (f *filter) residentIn(h uint64, layers []layer) (present, known bool) {
+// inMemory answers for some of the layers, from memory alone. If it does not decide, or the answer is "absent" and the section
+// is not valid, known is false. An add that writes nothing because the item is present asks whether the section is valid.
+func (f *filter) inMemory(s *memory.Section, h uint64, layers []layer) (present, known bool) {
 	known = true
 	for i := range layers {
 		l := &layers[i]
 		blk, rest := l.layout.Block(h)
-		switch first := l.table.Resident(blk); {
+		switch first := s.Block(l.table, blk); {
 		case first == nil:
 			known = false
 		case l.layout.Test(first, rest, h):
 			return true, true
 		}
 	}
-	return false, known
+	return false, known && s.Valid()
 }
 
 // Copies returns 1 if an item may be present, else 0, and reads the blocks that are not resident.

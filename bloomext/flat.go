@@ -13,6 +13,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -232,13 +233,12 @@ func (l *flat) place(x uint64) uint64 {
 	return r
 }
 
-// resident answers from resident blocks alone. It is not known if all bits that are in memory are set, but some are not in
-// memory.
-func (l *flat) resident(p pair) (present, known bool) {
+// inMemory answers from memory alone. It is not known if all bits that are in memory are set, but some are not in memory.
+func (l *flat) inMemory(s *memory.Section, p pair) (present, known bool) {
 	known = true
 	for j := range uint64(l.hashes) {
 		at := l.place(l.number(p, j))
-		first := l.table.Resident(at >> flatShift)
+		first := s.Block(l.table, at>>flatShift)
 		if first == nil {
 			known = false
 		} else if !block.IsSet(l.table.Words(first), uint16(at)) {
@@ -263,11 +263,11 @@ func (l *flat) load(r kv.Reader, o *kv.Object, p pair) (bool, error) {
 	return true, nil
 }
 
-// residentPair is resident for the layouts other than the native one.
-func (f *filter) residentPair(p pair) (present, known bool) {
+// pairInMemory is inMemory for the layouts other than the native one.
+func (f *filter) pairInMemory(s *memory.Section, p pair) (present, known bool) {
 	known = true
 	for i := range f.layers {
-		in, decided := f.layers[i].flat.resident(p)
+		in, decided := f.layers[i].flat.inMemory(s, p)
 		if in {
 			return true, true
 		}
@@ -342,7 +342,7 @@ func (s *stager) setPair(l *flat, p pair) (ones int, err error) {
 	for j := range uint64(l.hashes) {
 		at := l.place(l.number(p, j))
 		places = append(places, at)
-		if first := l.table.Resident(at >> flatShift); first != nil {
+		if first := l.table.InMemory(at >> flatShift); first != nil {
 			sum += atomic.LoadUint64(&l.table.Words(first)[at%flatBits/64])
 		}
 	}

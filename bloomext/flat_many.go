@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/radix"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -226,7 +227,7 @@ func (l *flat) leaveOutSet(places []uint64) []uint64 {
 		places[n] = place
 		at := place >> sortedBits
 		unset := uint64(1)
-		if first := l.table.Resident(at >> flatShift); first != nil {
+		if first := l.table.InMemory(at >> flatShift); first != nil {
 			unset = ^atomic.LoadUint64(&l.table.Words(first)[at%flatBits/64]) >> (at & 63) & 1
 		}
 		n += int(unset)
@@ -236,16 +237,18 @@ func (l *flat) leaveOutSet(places []uint64) []uint64 {
 
 // askPairs answers items from resident blocks, and then the others.
 func askPairs[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
+	var s memory.Section
+	usable := h.Tx == nil && s.Begin(c.object.Memory()) // memory lacks what the transaction has staged
 	for i, item := range items {
 		if err := h.GivenUp(i); err != nil {
 			return err
 		}
 		p := sumPair(c, item, sum)
-		if h.Tx == nil { // resident blocks lack what the transaction has staged
+		if usable {
 			if i%group == 0 && h.DB.Sampled(p.a) {
 				c.touchPair(h.DB, p)
 			}
-			answer, known := c.residentPair(p)
+			answer, known := c.pairInMemory(&s, p)
 			if present[i] = answer; known {
 				continue
 			}

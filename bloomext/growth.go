@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -90,12 +91,12 @@ func (f *Filter) remember(before *filter, h uint64) {
 }
 
 // noted is seen for an add: present is true if the filter has the item, and the log need not have it once more.
-func (f *filter) noted(db *kv.DB, h uint64) (present, known bool) {
+func (f *filter) noted(db *kv.DB, s *memory.Section, h uint64) (present, known bool) {
 	n := f.covered()
-	if present, known = f.seen(db, h, len(f.layers)); !present || n == 0 || f.sure.has(h) {
+	if present, known = f.seen(db, s, h, f.layers); !present || n == 0 || f.sure.has(h) {
 		return present, known
 	}
-	present, _ = f.residentIn(h, f.layers[n:])
+	present, _ = f.inMemory(s, h, f.layers[n:])
 	return present, true
 }
 

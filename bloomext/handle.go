@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -62,40 +63,41 @@ func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	if !h.DB.Ready() || !c.object.Live() {
+	var s memory.Section
+	if !s.Begin(c.object.Memory()) {
 		return lookup(h, item)
 	}
 	if c.flat {
-		return mayContainPair(h, c, c.pair(item), item)
+		return mayContainPair(h, c, s, c.pair(item), item)
 	}
 	if c.windowed {
-		return mayContainRecent(h, c, item)
+		return mayContainRecent(h, c, s, item)
 	}
 	hash := c.hash.Sum(item)
 	if h.DB.Counted(hash) {
-		return mayContainCounted(h, c, hash, item)
+		return mayContainCounted(h, c, s, hash, item)
 	}
-	// The fast path: the block of the newest layer is resident. It makes no calls except to hash and test, because
+	// The fast path: the block of the newest layer is in memory. It makes no calls except to hash and test, because
 	// each call costs as much as two probes.
 	blk, rest := c.newest.layout.Block(hash)
-	if first := c.newest.table.Resident(blk); first != nil {
+	if first := s.Block(c.newest.table, blk); first != nil {
 		if c.newest.layout.Test(first, rest, hash) {
 			return true, nil
 		}
-		if len(c.layers) == 1 {
+		if len(c.layers) == 1 && s.Valid() {
 			return false, nil
 		}
 	}
-	if present, known := c.resident(hash, len(c.layers)); known {
+	if present, known := c.inMemory(&s, hash, c.layers); known {
 		return present, nil
 	}
 	return lookup(h, item)
 }
 
 // mayContainCounted is MayContain for a lookup that is counted.
-func mayContainCounted(h *handle, c *filter, hash uint64, item []byte) (bool, error) {
-	if present, known := c.seen(h.DB, hash, len(c.layers)); known {
-		h.CountResident(c.object, present)
+func mayContainCounted(h *handle, c *filter, s memory.Section, hash uint64, item []byte) (bool, error) {
+	if present, known := c.seen(h.DB, &s, hash, c.layers); known {
+		h.CountInMemory(c.object, present)
 		return present, nil
 	}
 	return lookup(h, item)
@@ -107,27 +109,30 @@ func mayContainCounted(h *handle, c *filter, hash uint64, item []byte) (bool, er
 func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 	h := f.h
 	c := h.Current.Load()
-	if !h.DB.Ready() || !c.object.Live() {
+	var hashes [module.MaxSeries]uint64
+	if c == noFilter {
 		return 0
 	}
-	var hashes [module.MaxSeries]uint64
-	layers := c.asked(h.DB, known)
 	if !c.flat {
 		for i := range calls.Len() {
 			hashes[i] = c.hash.Sum(calls.Args(i)[1])
 		}
 		c.touchMemory(hashes[:calls.Len()])
 	}
-	for ; n < calls.Len() && h.DB.Ready() && c.object.Live(); n++ {
+	for ; n < calls.Len(); n++ {
+		var s memory.Section
+		if !s.Begin(c.object.Memory()) {
+			return n
+		}
 		var present, decided bool
 		if c.flat {
-			present, decided = c.seenPair(h.DB, c.pair(calls.Args(n)[1]))
+			present, decided = c.seenPair(h.DB, &s, c.pair(calls.Args(n)[1]))
 		} else if known && c.grown() {
-			present, decided = c.noted(h.DB, hashes[n])
+			present, decided = c.noted(h.DB, &s, hashes[n])
 		} else {
-			present, decided = c.seen(h.DB, hashes[n], layers)
+			present, decided = c.seen(h.DB, &s, hashes[n], c.asked(&s, known))
 		}
-		if !decided || known && (!present || !c.object.Live()) { // see add
+		if !decided || known && !(present && s.Valid()) { // see add
 			return n
 		}
 		calls.Replies[n] = reply.Bool(present && !known)
@@ -136,10 +141,10 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 }
 
 // mayContainPair is MayContain for a filter that was found, with another layout than the native one.
-func mayContainPair(h *handle, c *filter, p pair, item []byte) (bool, error) {
-	if present, known := c.seenPair(h.DB, p); known {
+func mayContainPair(h *handle, c *filter, s memory.Section, p pair, item []byte) (bool, error) {
+	if present, known := c.seenPair(h.DB, &s, p); known {
 		if h.DB.Counted(p.a) {
-			h.CountResident(c.object, present)
+			h.CountInMemory(c.object, present)
 		}
 		return present, nil
 	}
@@ -166,9 +171,10 @@ func (f *Filter) Add(item []byte) (bool, error) { return f.add(item, nil) }
 func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	if h.DB.Ready() && c.object.Live() {
-		present, known, hash := c.has(h.DB, item)
-		if present && c.object.Live() { // else the bits may be those of the key that it was renamed to
+	var s memory.Section
+	if s.Begin(c.object.Memory()) {
+		present, known, hash := c.has(h.DB, &s, item)
+		if present && s.Valid() { // else the bits may be those of the key that it was renamed to
 			h.CountKnown(c.object, hash)
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
@@ -180,34 +186,34 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 }
 
 // has looks for an item that is to be added in resident blocks, and returns a hash of it.
-func (f *filter) has(db *kv.DB, item []byte) (present, known bool, hash uint64) {
+func (f *filter) has(db *kv.DB, s *memory.Section, item []byte) (present, known bool, hash uint64) {
 	if f.flat {
 		p := f.pair(item)
-		present, known = f.seenPair(db, p)
+		present, known = f.seenPair(db, s, p)
 		return present, known, p.a
 	}
 	if hash = f.hash.Sum(item); f.grown() {
-		present, known = f.noted(db, hash)
+		present, known = f.noted(db, s, hash)
 	} else {
-		present, known = f.seen(db, hash, f.asked(db, true))
+		present, known = f.seen(db, s, hash, f.asked(s, true))
 	}
 	return present, known, hash
 }
 
-// seen is resident, and counts the lookup for the cache.
-func (f *filter) seen(db *kv.DB, hash uint64, layers int) (present, known bool) {
+// seen is inMemory, and counts the lookup for the cache.
+func (f *filter) seen(db *kv.DB, s *memory.Section, hash uint64, layers []layer) (present, known bool) {
 	if db.Sampled(hash) {
 		f.touch(db, hash)
 	}
-	return f.resident(hash, layers)
+	return f.inMemory(s, hash, layers)
 }
 
 // seenPair is seen for the layouts other than the native one.
-func (f *filter) seenPair(db *kv.DB, p pair) (present, known bool) {
+func (f *filter) seenPair(db *kv.DB, s *memory.Section, p pair) (present, known bool) {
 	if db.Sampled(p.a) {
 		f.touchPair(db, p)
 	}
-	return f.residentPair(p)
+	return f.pairInMemory(s, p)
 }
 
 // AddString is Add for a string.
@@ -581,7 +587,9 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 	}
 	var cold []scalableext.BatchItem
 	var hashes [group]uint64
-	alive := c.alive(r.Now())
+	var s memory.Section
+	usable := h.Tx == nil && s.Begin(c.object.Memory()) // memory lacks what the transaction has staged
+	alive := c.layers[:c.alive(r.Now())]
 	for start := 0; start < len(items); start += group {
 		if err := h.GivenUp(start); err != nil {
 			return err
@@ -590,17 +598,16 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 		for i, item := range part {
 			hashes[i] = sum(c.hash, item)
 		}
-		if h.Tx == nil && h.DB.Sampled(hashes[0]) {
+		if usable && h.DB.Sampled(hashes[0]) {
 			c.touch(h.DB, hashes[0])
 		}
-		if h.Tx == nil {
+		if usable {
 			c.touchMemory(hashes[:len(part)])
 		}
 		for i := range part {
-			// Resident blocks lack what the transaction has staged.
 			answer, known := false, false
-			if h.Tx == nil {
-				answer, known = c.resident(hashes[i], alive)
+			if usable {
+				answer, known = c.inMemory(&s, hashes[i], alive)
 			}
 			present[start+i] = answer
 			if !known && !answer {
@@ -622,7 +629,7 @@ func (f *filter) touchMemory(hashes []uint64) {
 	var sum uint64
 	for _, hash := range hashes {
 		blk, rest := l.layout.Block(hash)
-		if first := l.table.Resident(blk); first != nil {
+		if first := l.table.InMemory(blk); first != nil {
 			sum += l.layout.Touch(first, rest)
 		}
 	}

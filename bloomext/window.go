@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -63,24 +64,23 @@ func (f *filter) taking(now int64) int {
 	return f.own
 }
 
-// asked returns the number of layers that decide an answer: alive, or taking if the answer is that of an add.
-func (f *filter) asked(db *kv.DB, add bool) int {
+// asked returns the layers that decide an answer: those alive, or taking if the answer is that of an add.
+func (f *filter) asked(s *memory.Section, add bool) []layer {
 	switch {
 	case !f.windowed:
-		return len(f.layers)
+		return f.layers
 	case add:
-		return f.taking(db.Now())
+		return f.layers[:f.taking(s.Now())]
 	}
-	return f.alive(db.Now())
+	return f.layers[:f.alive(s.Now())]
 }
 
-// mayContainRecent is MayContain for a windowed filter that was found. It asks at the end whether that has ended: then an item
-// may be in a slice that it does not have, and may have been added to that before the older one expired.
-func mayContainRecent(h *handle, c *filter, item []byte) (bool, error) {
+// mayContainRecent is MayContain for a windowed filter that was found.
+func mayContainRecent(h *handle, c *filter, s memory.Section, item []byte) (bool, error) {
 	hash := c.hash.Sum(item)
-	if present, known := c.seen(h.DB, hash, c.asked(h.DB, false)); known && (present || c.object.Live()) {
+	if present, known := c.seen(h.DB, &s, hash, c.asked(&s, false)); known {
 		if h.DB.Counted(hash) {
-			h.CountResident(c.object, present)
+			h.CountInMemory(c.object, present)
 		}
 		return present, nil
 	}

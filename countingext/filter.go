@@ -7,6 +7,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -87,56 +88,30 @@ func (f *filter) oldest() *layer { return &f.layers[len(f.layers)-1] }
 
 // An answer "present" is not checked: at worst it is one more false positive. A lookup that does not find the item,
 // or counts it, must have seen all blocks as they were at one moment: otherwise a commit may have deleted the item
-// from one layer and added it to another. Versions only grow. They wrap at 32 bits, but none comes back to a value
-// during a lookup. So their sum is unchanged only if all of them are.
+// from one layer and added it to another.
 
-// versions returns the sum of the versions of the blocks that an item is in, and whether all are even, which means
-// that no commit is changing these blocks.
-func (f *filter) versions(h uint64) (sum uint64, even bool) {
-	odd := uint32(0)
-	for i := range f.layers {
-		l := &f.layers[i]
-		blk, _ := l.layout.Block(h)
-		v := l.table.Version(blk)
-		sum += uint64(v)
-		odd |= v
+// InMemory answers from memory alone. known is false if it does not decide, or if blocks changed meanwhile.
+func (f *filter) InMemory(h uint64) (present, known bool) {
+	var s memory.Section
+	if known = s.Begin(f.object.Memory()); !known {
+		return false, false
 	}
-	return sum, odd&1 == 0
-}
-
-// Resident answers from resident blocks alone. known is false if they do not decide, or if they changed meanwhile.
-func (f *filter) Resident(h uint64) (present, known bool) {
-	before, known := f.versions(h)
 	for i := range f.layers {
 		l := &f.layers[i]
 		blk, rest := l.layout.Block(h)
-		switch first := l.table.Resident(blk); {
+		switch first := s.Slots(l.table, blk); {
 		case first == nil:
 			known = false
 		case l.layout.Least(first, rest, h) > 0:
 			return true, true
 		}
 	}
-	if !known {
-		return false, false
-	}
-	return false, !f.moved(h, before)
-}
-
-// moved reports whether blocks may have changed since the sum of their versions was before.
-//
-// If the object has ended, they may have. An object that took over its layers shares their versions, but may have another
-// layer, to which an item has come from these; and if it was closed to save memory, commits change the versions of another,
-// and what is read from disk is newer than what was resident.
-func (f *filter) moved(h, before uint64) bool {
-	after, _ := f.versions(h)
-	return before != after || !f.object.Live()
+	return false, known && s.Valid()
 }
 
 // count returns how often an item was added, at most enough: the sum over the layers of the item's smallest counter
 // in each. If enough is 1, it stops at the first layer that has the item.
 func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err error) {
-	before, even := f.versions(h)
 	for i := range f.layers {
 		l := &f.layers[i]
 		blk, rest := l.layout.Block(h)
@@ -147,9 +122,6 @@ func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err erro
 		if n += l.layout.Least(first, rest, h); n >= enough && enough == 1 {
 			return 1, nil
 		}
-	}
-	if !r.Fixed() && (!even || f.moved(h, before)) {
-		return n, scalableext.ErrMoved
 	}
 	return min(n, enough), nil
 }

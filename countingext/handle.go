@@ -58,15 +58,12 @@ func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	if !h.DB.Ready() || !c.object.Live() {
-		return lookup(h, item)
-	}
 	hash := c.hash.Sum(item)
 	if h.DB.Counted(hash) {
-		if present, known := h.CountedResident(c, c.object, hash); known {
+		if present, known := h.CountedInMemory(c, c.object, hash); known {
 			return present, nil
 		}
-	} else if present, known := c.Resident(hash); known {
+	} else if present, known := c.InMemory(hash); known {
 		return present, nil
 	}
 	return lookup(h, item)

@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -140,62 +141,40 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 // words returns a block in the form that operations on buckets need.
 func (l *layer) words(first *kv.Line) []uint64 { return l.table.Words(first) }
 
-// An answer "present" is not checked: at worst it is one more false positive. A lookup that does not find the item
-// must have seen all blocks as they were at one moment: otherwise an entry may have moved within a block, or to
-// another layer. Versions only grow. They wrap at 32 bits, but none comes back to a value during a lookup. So their
-// sum is unchanged only if all of them are.
+// An answer "present" is not checked: at worst it is one more false positive. A lookup that does not find the item must have seen
+// all blocks as they were at one moment: otherwise an entry may have moved within a block, or to another layer.
 
-// versions returns the sum of the versions of the blocks that an item may be in, and whether all are even, which
-// means that no commit is changing these blocks.
-func (f *filter) versions(h uint64) (sum uint64, even bool) {
-	if f.compatible {
-		return f.compatibleVersions(h)
+// InMemory answers from memory alone. known is false if it does not decide, or if blocks changed meanwhile.
+func (f *filter) InMemory(h uint64) (present, known bool) {
+	var s memory.Section
+	if !s.Begin(f.object.Memory()) {
+		return false, false
 	}
-	odd := uint32(0)
-	for i := range f.layers {
-		l := &f.layers[i]
-		v := l.table.Version(blockOf(h, l.blocks))
-		sum += uint64(v)
-		odd |= v
-	}
-	return sum, odd&1 == 0
+	present, known = f.inMemory(&s, h)
+	return present, known && (present || s.Valid())
 }
 
-// Resident answers from resident blocks alone. known is false if they do not decide, or if they changed meanwhile.
-func (f *filter) Resident(h uint64) (present, known bool) {
+// inMemory is InMemory, but leaves it to the caller to ask whether the section is valid.
+func (f *filter) inMemory(s *memory.Section, h uint64) (present, known bool) {
 	if f.compatible {
-		return f.compatibleResident(h)
+		return f.compatibleInMemory(s, h)
 	}
-	before, known := f.versions(h)
+	known = true
 	for i := range f.layers {
 		l := &f.layers[i]
 		p := l.g.place(h, l.blocks)
-		switch first := l.table.Resident(p.blk); {
+		switch first := s.Slots(l.table, p.blk); {
 		case first == nil:
 			known = false
 		case l.g.mayContain(l.words(first), p):
 			return true, true
 		}
 	}
-	if !known {
-		return false, false
-	}
-	return false, !f.moved(h, before)
-}
-
-// moved reports whether blocks may have changed since the sum of their versions was before.
-//
-// If the object has ended, they may have. An object that took over its layers shares their versions, but may have another
-// layer, to which an item has come from these; and if it was closed to save memory, commits change the versions of another,
-// and what is read from disk is newer than what was resident.
-func (f *filter) moved(h, before uint64) bool {
-	after, _ := f.versions(h)
-	return before != after || !f.object.Live()
+	return false, known
 }
 
 // count returns the number of copies of an item. If enough is 1, it stops at the first layer that has one.
 func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
-	before, even := f.versions(h)
 	for i := range f.layers {
 		l := &f.layers[i]
 		copies, err := f.countIn(r, l, h)
@@ -205,12 +184,6 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 		if n += copies; n >= enough && enough == 1 {
 			return n, nil
 		}
-	}
-	if r.Fixed() {
-		return n, nil
-	}
-	if !even || f.moved(h, before) {
-		return n, scalableext.ErrMoved
 	}
 	return n, nil
 }

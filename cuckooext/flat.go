@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -21,16 +22,14 @@ import (
 // An operation searches, adds and deletes exactly in RedisBloom's order.
 //
 // Lookups while entries move. An insert that finds no empty slot moves entries of the newest layer to their other
-// buckets, in any blocks. All its moves are one commit, and the versions of all blocks that the commit changes are odd
-// from before Pebble has it until memory has all of it (kv.Layer.Version). A lookup compares the versions of all blocks
-// that it reads, in all layers: before it reads the first one, and after it has read the last one. If all were even and
-// none has changed, no commit changed any of these blocks in between. So the lookup has read all buckets of its item as
-// they were at one moment, and at that moment an item that was added had its entry in one of them. Which other blocks the
-// commit changed does not matter. If a version was odd or has changed, the lookup is repeated, unless it has found the
-// item (filter.Resident, filter.count).
+// buckets, in any blocks. All its moves are one commit, which notes all blocks that it changes from before Pebble has it
+// until memory has all of it. A lookup is valid if none of the blocks that it has read, in all layers, was changing or has
+// changed (memory.Section). So it has read all buckets of its item as they were at one moment, and at that moment an item that
+// was added had its entry in one of them. Which other blocks the commit changed does not matter. A lookup that is not valid
+// is repeated, unless it has found the item.
 //
 // A compaction moves an entry to a bucket of an older layer, which is one of the two that a lookup of the entry's item
-// reads there. So its version changes. Besides, the commit is applied as a whole (kv.Writer.TogetherOnly).
+// reads there. So the lookup is not valid. Besides, the commit is applied as a whole (kv.Writer.TogetherOnly).
 
 const (
 	// blockSlots is the number of slots of a block, except in a layer that has one block only.
@@ -157,33 +156,16 @@ func slotOf(words []uint64, slot uint64) byte {
 	return byte(atomic.LoadUint64(&words[slot>>3]) >> (slot & 7 * 8))
 }
 
-// compatibleVersions is versions for the compatible layout.
-func (f *filter) compatibleVersions(h uint64) (sum uint64, even bool) {
-	s, odd := spotOf(h), uint32(0)
-	for i := range f.layers {
-		l := &f.layers[i]
-		for _, start := range l.both(s) {
-			first, last := start/blockSlots, (start+uint64(l.bucketSize)-1)/blockSlots
-			for blk := first; blk <= last; blk++ {
-				v := l.table.Version(blk)
-				sum += uint64(v)
-				odd |= v
-			}
-		}
-	}
-	return sum, odd&1 == 0
-}
-
-// compatibleResident is Resident for the compatible layout.
-func (f *filter) compatibleResident(h uint64) (present, known bool) {
-	before, known := f.compatibleVersions(h)
+// compatibleInMemory is inMemory for the compatible layout.
+func (f *filter) compatibleInMemory(in *memory.Section, h uint64) (present, known bool) {
 	s := spotOf(h)
+	known = true
 	for i := range f.layers {
 		l := &f.layers[i]
 		for _, start := range l.both(s) {
 			for at, end := start, start+uint64(l.bucketSize); at < end; {
 				p := scalableext.StretchAt(at, end)
-				first := l.table.Resident(p.Block)
+				first := in.Slots(l.table, p.Block)
 				if first == nil {
 					known = false
 				} else if _, found := findSlot(l.table.Words(first), p.From, p.To, s.fp); found {
@@ -193,7 +175,7 @@ func (f *filter) compatibleResident(h uint64) (present, known bool) {
 			}
 		}
 	}
-	return false, known && !f.moved(h, before)
+	return false, known
 }
 
 // copiesIn returns how many slots of the buckets of a spot have its fingerprint. If both buckets are the same, each slot

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -60,15 +61,12 @@ func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	if !h.DB.Ready() || !c.object.Live() {
-		return lookup(h, item)
-	}
 	hash := c.hash.Sum(item)
 	if h.DB.Counted(hash) {
-		if present, known := h.CountedResident(c, c.object, hash); known {
+		if present, known := h.CountedInMemory(c, c.object, hash); known {
 			return present, nil
 		}
-	} else if present, known := c.Resident(hash); known {
+	} else if present, known := c.InMemory(hash); known {
 		return present, nil
 	}
 	return lookup(h, item)
@@ -155,16 +153,18 @@ func (f *Filter) AddIfAbsent(item []byte) (bool, error) { return f.addIfAbsent(i
 // addIfAbsent is AddIfAbsent, but makes a missing filter as spec says.
 func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
-	if c := h.Current.Load(); h.DB.Ready() && c.object.Live() {
+	c := h.Current.Load()
+	var s memory.Section
+	if s.Begin(c.object.Memory()) {
 		hash := c.hash.Sum(item)
-		// Halves of two fingerprints must not look like the item's and keep it from being added.
-		before, even := c.versions(hash)
-		present, _ := c.Resident(hash)
+		present, _ := c.inMemory(&s, hash)
 		present = present && (!c.compatible || int64(len(c.layers)) < maxLayers(h.DB)) // see stager.mayAdd
 		if h.DB.Sampled(hash) {
 			c.Touch(h.DB, hash)
 		}
-		if present && even && !c.moved(hash, before) { // nor may the item be of the key that the filter was renamed to
+		// Halves of two fingerprints must not look like the item's and keep it from being added, nor may the item be of the key
+		// that the filter was renamed to.
+		if present && s.Valid() {
 			h.CountKnown(c.object, hash)
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}

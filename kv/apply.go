@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -21,6 +22,8 @@ type applier struct {
 	layers []target
 	index  map[layerID]target
 	steps  int // layers looked at by find, for tests
+
+	held []*Object // whose words are busy
 
 	// A large commit changes thousands of blocks. Its changes are collected, and two goroutines make them, each in
 	// blocks of its own.
@@ -61,6 +64,21 @@ type target struct {
 	open bool // lookups find the object, or found it before this commit
 }
 
+// hold makes the word of an open object busy until letGo.
+func (p *applier) hold(o *Object) {
+	o.memory.Hold()
+	p.held = append(p.held, o)
+}
+
+// letGo moves the words of all that was held on, after the last change in memory.
+func (p *applier) letGo() {
+	for _, o := range p.held {
+		o.memory.MoveOn()
+	}
+	clear(p.held)
+	p.held = p.held[:0]
+}
+
 // add adds an object that a writer has made; nil adds nothing.
 func (p *applier) add(o *Object) { p.addObject(o, false) }
 
@@ -81,11 +99,11 @@ func (p *applier) addLayer(x target) {
 	p.layers = append(p.layers, x)
 	switch {
 	case p.index != nil:
-		p.index[x.l.id()] = x
+		p.index[idOf(x.l)] = x
 	case len(p.layers) > manyLayers:
 		p.index = make(map[layerID]target)
 		for _, x := range p.layers {
-			p.index[x.l.id()] = x
+			p.index[idOf(x.l)] = x
 		}
 	}
 }
@@ -133,7 +151,7 @@ func (p *applier) find(object, number uint64) target {
 	}
 	for _, x := range slices.Backward(p.layers) {
 		p.steps++
-		if x.l.object == object && x.l.spec.Number == number {
+		if x.l.Object() == object && x.l.Number() == number {
 			return x
 		}
 	}
@@ -180,21 +198,19 @@ func (p *applier) finish() {
 // patch changes a resident block, or cancels its load. No other goroutine changes the block.
 func (p *applier) patch(c *blockChange) {
 	l := c.l
-	l.changed.Changed(c.blk, p.last)
+	c.o.memory.Changes().Changed(c.o.memory.PlaceOf(l, c.blk), p.last)
 	s := p.db.slotToChange(l, c.blk)
 	if s == nil {
 		return
 	}
 	switch first := s.Load(); first {
 	case nil:
-	case zeroLine: // which all share: a new block takes its place
-		first, words := l.newBlock()
+	case memory.ZeroLine: // which all share: a new block takes its place
+		first, words := l.NewBlock()
 		if c.apply(words) != nil {
 			first = nil
 		}
-		if s.CompareAndSwap(zeroLine, first) && first != nil && l.dir != nil {
-			p.db.residency.Put(blockKey(l, c.blk), residentBlock{s, first}, l.blockBytes())
-		}
+		l.ReplaceZero(p.db.residency, c.blk, s, first)
 	default:
 		if c.apply(l.Words(first)) != nil {
 			s.CompareAndSwap(first, nil) // a block may always leave memory
@@ -214,7 +230,7 @@ func (p *applier) counters(key, value []byte) {
 	if l == nil || err != nil {
 		return
 	}
-	l.setCounters(c)
+	l.SetCounters(c)
 }
 
 // header puts a new incarnation under a key. A layer that an open object of the same id has too keeps its blocks. A
@@ -237,9 +253,9 @@ func (p *applier) header(key string, value []byte) {
 			}
 			continue
 		}
-		layers[i] = newLayer(h, spec)
-		if layers[i].keepsOne() {
-			layers[i].one.Store(zeroLine)
+		layers[i] = memory.NewLayer(h.ID, spec)
+		if layers[i].KeepsOne() {
+			layers[i].KeepOne(memory.ZeroLine)
 		}
 	}
 	if old != nil {
@@ -254,15 +270,17 @@ func (p *applier) header(key string, value []byte) {
 		return // it was staged successfully a moment ago; an object may always be closed
 	}
 	p.addOpen(o)
+	p.hold(o)
+	o.memory.Changes().ChangedAll(p.last)
 	for _, l := range layers {
-		l.changed.ChangedAll(p.last)
-		l.closed.Store(false)
+		l.Reopen()
 	}
 	p.db.uses.Keep(h.ID, o.uses)
 	sh := p.db.shardOf(o.key)
 	sh.mu.Lock()
 	sh.objects[o.key] = o
 	sh.mu.Unlock()
+	p.db.shutIfOver(o)
 	p.db.residency.Put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
 	p.db.residency.Await()
 }

@@ -149,7 +149,7 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 
 // AddWords stages words behind those of a list, see LayoutLog. The first is number i of the list.
 func (w *Writer) AddWords(o *Object, l *Layer, i uint64, words []uint64) (err error) {
-	if l.spec.Layout == LayoutLog {
+	if l.Spec().Layout == LayoutLog {
 		w.db.stats.loggedBytes.Add(8 * uint64(len(words)))
 	}
 	for j, word := range words {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -62,11 +63,11 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 	w.builds = append(w.builds, id)
 	for _, l := range o.layers {
 		switch {
-		case !l.keepsOne():
+		case !l.KeepsOne():
 		case w.gate == gateExclusive:
-			l.closed.Store(true) // not cached: a transaction may build any number of objects
+			l.KeepClosed() // not cached: a transaction may build any number of objects
 		default:
-			l.one.Store(zeroLine)
+			l.KeepOne(memory.ZeroLine)
 		}
 	}
 	b := &Builder{ctx: ctx, w: w, object: o, batch: w.db.store.NewBatch()}
@@ -97,16 +98,16 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 		return nil // as an absent block is
 	}
 	if !b.noted {
-		must(b.batch.Set(format.AppendDroppedKey(nil, l.object), []byte{format.DroppedUnwritten}, nil))
+		must(b.batch.Set(format.AppendDroppedKey(nil, l.Object()), []byte{format.DroppedUnwritten}, nil))
 		b.noted = true
 	}
-	b.key = format.AppendBlockKey(b.key[:0], l.object, l.spec.Number, blk)
+	b.key = format.AppendBlockKey(b.key[:0], l.Object(), l.Number(), blk)
 	b.value = block.AppendBlock(b.value[:0], b.object.header.Family, words)
 	must(b.batch.Set(b.key, b.value, nil))
-	if l.keepsOne() && !l.closed.Load() {
-		first, own := l.newBlock()
+	if l.KeepsOne() && !l.Closed() {
+		first, own := l.NewBlock()
 		copy(own, words)
-		l.one.Store(first)
+		l.KeepOne(first)
 	}
 	if b.batch.Len() >= buildBatch {
 		return b.flush()

@@ -1,42 +1,16 @@
 package kv
 
 import (
-	"sync/atomic"
-
 	"github.com/sievekv/sievekv/kv/residency"
 )
 
 // What stays in memory within Options.CacheSize, see package residency: blocks, chunks of block tables, and open objects.
-
-type residentBlock struct {
-	slot  *slot
-	first *Line
-}
-
-// Drop implements residency.Resident.
-func (b residentBlock) Drop() { b.slot.CompareAndSwap(b.first, nil) }
-
-// residentChunk is a chunk of a block table. The blocks of a dropped chunk cannot be found any more. A dropped chunk
-// is never put back.
-type residentChunk struct {
-	dir *atomic.Pointer[chunk]
-	c   *chunk
-}
-
-// Drop implements residency.Resident.
-func (c residentChunk) Drop() { c.dir.CompareAndSwap(c.c, nil) }
 
 type residentObject struct{ o *Object }
 
 // Drop implements residency.Resident.
 func (r residentObject) Drop() { r.o.db.evictObject(r.o) }
 
-func blockKey(l *Layer, blk uint64) uint64 {
-	return residency.Mix(l.object ^ residency.Mix(l.spec.Number<<48^blk))
-}
-func chunkKey(l *Layer, blk uint64) uint64 {
-	return residency.Mix(^l.object ^ residency.Mix(l.spec.Number<<48^blk>>chunkBits))
-}
 func objectCacheKey(id uint64) uint64 { return residency.Mix(id ^ 0x9e3779b97f4a7c15) }
 
 // Sampled reports whether a lookup of an item with hash h is to be counted as a touch of its block, see
@@ -54,8 +28,5 @@ func (db *DB) Touch(o *Object, l *Layer, blk uint64) {
 	defer db.exit()
 	db.pauseAt("touch: begun")
 	db.residency.Touch(objectCacheKey(o.header.ID))
-	if l.dir != nil {
-		db.residency.Touch(blockKey(l, blk))
-		db.residency.Touch(chunkKey(l, blk))
-	}
+	l.Touch(db.residency, blk)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/check"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 	"github.com/sievekv/sievekv/kv/storage/remains"
 )
@@ -93,7 +94,7 @@ func (s checked) Damage(ctx context.Context) ([]remains.Range, []string, error) 
 func (s checked) Object(key string, h *format.Header) (check.Object, string, error) {
 	layers := make([]*Layer, len(h.Layers))
 	for i, spec := range h.Layers {
-		layers[i] = newLayer(h, spec)
+		layers[i] = memory.NewLayer(h.ID, spec)
 	}
 	o, err := newObject(s.db, key, h, layers)
 	if err != nil {
@@ -120,12 +121,12 @@ func (c *checkedObject) Wake() (at int64, known bool) {
 }
 
 func (c *checkedObject) Counters(layer uint64, counters [format.NumCounters]uint64) {
-	c.o.layer(layer).setCounters(counters)
+	c.o.layer(layer).SetCounters(counters)
 }
 
 func (c *checkedObject) Block(layer, blk uint64, value []byte) error {
 	l := c.o.layer(layer)
-	_, words := l.newBlock()
+	_, words := l.NewBlock()
 	if _, err := block.Decode(words, c.o.header.Family, value); err != nil {
 		return storage.ReadError(err, "key %q: block %d of layer %d", c.o.key, blk, layer)
 	}

@@ -93,7 +93,7 @@ func (w *Writer) build() error {
 	w.stageSlots()
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
-			w.scratch = storage.SetCounters(w.batch, w.scratch, storage.LayerCounters{Layer: s.layer.stored(), Values: s.counters})
+			w.scratch = storage.SetCounters(w.batch, w.scratch, storage.LayerCounters{Layer: stored(s.layer), Values: s.counters})
 		}
 	}
 	return storage.RefuseSize(storage.CommitSize(w.batch), w.db.MaxCommit())
@@ -109,7 +109,7 @@ func (w *Writer) stageBits() {
 			continue
 		}
 		l := w.layers[b.ordinal].layer
-		key := format.AppendBlockKey(w.scratch[:0], l.object, l.spec.Number, b.blk)
+		key := format.AppendBlockKey(w.scratch[:0], l.Object(), l.Number(), b.blk)
 		n := len(key)
 		w.scratch = b.AppendOperand(key, b.blk, &w.positions)
 		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
@@ -126,6 +126,7 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 		defer db.apply.Unlock()
 		db.word.Add(seqOdd)
 		defer db.word.Add(seqStep - seqOdd)
+		defer w.holdObjects()()
 	} else {
 		db.apply.RLock()
 		defer db.apply.RUnlock()
@@ -133,7 +134,8 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	p := &w.applier
 	p.db = db
 	w.addObjects(p)
-	defer finishVersions(w.startVersions(p))
+	started := w.startSlots(p)
+	defer func() { p.endSlots(started) }()
 	w.beginStrings()
 	kept := false
 	defer func() { w.endStrings(kept, true) }()
@@ -154,12 +156,28 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	w.tellWatches() // not earlier: a watch that began before would see blocks without the commit
 	for _, v := range w.staged {
 		if v.object != nil && v.changed {
-			v.object.end() // it was only staged; the live one was made from the batch
+			v.object.memory.End() // it was only staged; the live one was made from the batch
 		}
 	}
 	db.stats.commits.Add(1)
 	db.stats.commitBytes.Add(uint64(w.batch.Len()))
 	return receipt, nil
+}
+
+// holdObjects makes the words of all open objects busy that the commit touches. The caller holds apply alone, so no other is
+// opened until release has been called.
+func (w *Writer) holdObjects() (release func()) {
+	p := &w.applier
+	if w.flush {
+		w.db.eachOpen(p.hold)
+		return p.letGo
+	}
+	for i := range w.staged {
+		if o := w.db.Opened([]byte(w.staged[i].key)); o != nil {
+			p.hold(o)
+		}
+	}
+	return p.letGo
 }
 
 // beginStrings tells the strings in memory what the commit changes, and endStrings what Pebble has now. Known is false
@@ -270,9 +288,9 @@ func (w *Writer) needsSequence() bool {
 	object := uint64(0)
 	more := func(l *Layer) bool {
 		if object == 0 {
-			object = l.object
+			object = l.Object()
 		}
-		return object != l.object || strings > 0
+		return object != l.Object() || strings > 0
 	}
 	return strings > 1 ||
 		slices.ContainsFunc(w.bits, func(b bitBlock) bool { return more(w.layers[b.ordinal].layer) }) ||

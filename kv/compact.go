@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -167,7 +168,7 @@ func (w *Writer) Relayer(o *Object, params []byte, keep func(i int) bool, added 
 		return nil, err
 	}
 	for _, next := range h.Layers[kept:] { // a layer takes memory for its table, so not before it was checked
-		layers = append(layers, newLayer(&h, next))
+		layers = append(layers, memory.NewLayer(h.ID, next))
 	}
 	is, err := newObject(w.db, o.key, &h, layers)
 	if err != nil {
@@ -175,7 +176,7 @@ func (w *Writer) Relayer(o *Object, params []byte, keep func(i int) bool, added 
 	}
 	for _, l := range gone {
 		w.dropLayer(l)
-		w.layerDrops = append(w.layerDrops, layerDrop{h.ID, l.spec.Number})
+		w.layerDrops = append(w.layerDrops, layerDrop{h.ID, l.Number()})
 	}
 	for _, l := range layers[kept:] {
 		w.makeFresh(is, l)

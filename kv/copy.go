@@ -53,7 +53,7 @@ func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool,
 func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 	staged := make(map[uint64]bool)
 	w.eachStagedBlock(from, func(blk uint64) { staged[blk] = true })
-	_, words := from.newBlock()
+	_, words := from.NewBlock()
 	for blk := range staged {
 		if err := w.ReadBlock(o, from, blk, words); err != nil {
 			return err
@@ -65,16 +65,16 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 	if s := w.stagedLayer(from); s != nil && s.madeFor != nil {
 		return nil // the stored blocks may be those of an earlier layer with the same number
 	}
-	prefix := format.AppendOrdered(format.AppendObjectKey(nil, from.object), from.spec.Number+format.PartLayers)
-	end := format.AppendOrdered(format.AppendObjectKey(nil, from.object), from.spec.Number+format.PartLayers+1)
+	prefix := format.AppendOrdered(format.AppendObjectKey(nil, from.Object()), from.Number()+format.PartLayers)
+	end := format.AppendOrdered(format.AppendObjectKey(nil, from.Object()), from.Number()+format.PartLayers+1)
 	it, err := w.db.iterate(b.ctx, prefix, end)
 	if err != nil {
 		return storage.ReadError(err, "key %q: copy", o.key)
 	}
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		var k format.ObjectKey
-		if k, err = format.DecodeObjectKey(it.Key()); err == nil && k.Rest >= from.spec.Blocks {
-			err = format.Corruptf("block %d of layer %d, which has %d", k.Rest, from.spec.Number, from.spec.Blocks)
+		if k, err = format.DecodeObjectKey(it.Key()); err == nil && k.Rest >= from.Spec().Blocks {
+			err = format.Corruptf("block %d of layer %d, which has %d", k.Rest, from.Number(), from.Spec().Blocks)
 		}
 		if err != nil || staged[k.Rest] {
 			continue

@@ -50,7 +50,6 @@ func (d *damaged) stand(db *DB, key []byte) *Object {
 		h = &format.Header{}
 	}
 	o := &Object{db: db, key: string(key), header: h}
-	o.state.Store(uint64(h.Expiry) << 1)
 	return o
 }
 

@@ -65,6 +65,7 @@ type DB struct {
 	groups [numKeyLocks]atomic.Uint64
 	keys   atomic.Uint64
 
+	clock    func() int64 // Now
 	expiry   expiry.Hint
 	expiring expiry.Count
 
@@ -105,10 +106,9 @@ const (
 	busyMask = seqOdd | isFailed | isClosed
 )
 
-// Ready reports whether a lookup may read blocks without DB.Read: no commit is under the sequence lock, and the store
-// has neither failed nor been closed. The lookup asks Ready, then Object.Live, then reads. A commit that starts after
-// that is concurrent with the lookup, so the old state is a right answer.
-func (db *DB) Ready() bool { return db.word.Load()&busyMask == 0 }
+// ready reports whether no commit is under the sequence lock, and the store has neither failed nor been closed. A commit that
+// starts after that is concurrent with the lookup that asks, so the old state is a right answer.
+func (db *DB) ready() bool { return db.word.Load()&busyMask == 0 }
 
 // awaitSequence returns the store's error, or waits for the end of a commit under the sequence lock.
 func (db *DB) awaitSequence() error {
@@ -199,6 +199,7 @@ func (db *DB) Close() error {
 	close(db.stopKeeper)
 	<-db.keeperDone
 	db.word.Or(isClosed)
+	db.shutAll()
 	for db.users.Load() != 0 {
 		db.pauseAt("close: waiting")
 		<-db.idle

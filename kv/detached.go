@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 )
 
 // detached is the source of a Reader of an object that belongs to no store.
@@ -15,7 +16,7 @@ type detached struct {
 func (d detached) load(_ *Object, l *Layer, blk uint64) (*Line, error) {
 	first, err := d.block(l, blk)
 	if first == nil && err == nil {
-		first = zeroLine
+		first = memory.ZeroLine
 	}
 	return first, err
 }
@@ -34,11 +35,8 @@ func Detached(t *Type, h *format.Header, counters [][format.NumCounters]uint64, 
 	}
 	o := &Object{header: h, typ: t}
 	for i, spec := range h.Layers {
-		one := spec
-		one.Blocks = 1 // a table takes memory for each block that there may be
-		l := newLayer(h, one)
-		l.spec = spec
-		l.setCounters(counters[i])
+		l := memory.NewLayer(h.ID, spec) // without a table, which takes memory for each block that there may be
+		l.SetCounters(counters[i])
 		o.layers = append(o.layers, l)
 	}
 	var err error

@@ -15,7 +15,7 @@ func (db *DB) Acknowledge(o *Object, level Durability) error {
 	}
 	// If the object has ended, its layers may be those of a later incarnation, and the bits that the answer came from
 	// may have come by a later commit than changed tells.
-	if _, durable := db.store.Numbers(); !o.ended() && durable >= o.changed.Load() {
+	if _, durable := db.store.Numbers(); !o.memory.Ended() && durable >= o.changed.Load() {
 		return nil
 	}
 	return db.Sync()

@@ -56,8 +56,8 @@ var (
 	// ErrOtherStore is returned when a handle is used that was bound to a transaction of a store other than its own.
 	ErrOtherStore = errors.New("kv: of another store")
 
-	// ErrMoved is returned by a lookup, to Read, because blocks changed while it read them.
-	ErrMoved = errors.New("kv: blocks changed during a lookup")
+	// errMoved is returned by a lookup, to Read, because what it has read may not be of one moment.
+	errMoved = errors.New("kv: blocks changed during a lookup")
 
 	// ErrNotFound is returned when a key is missing or has expired.
 	ErrNotFound = errors.New("kv: key not found")

@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/hot"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -58,9 +59,7 @@ func (db *DB) Fail(cause error) { _ = db.store.Fail(cause) }
 // and refuse that one, which takes it out of memory at a moment of the cache's own.
 func (db *DB) EvictBlock(l *Layer, blk uint64) {
 	db.AwaitCache()
-	if s := l.slotOf(blk); s != nil {
-		residentBlock{s, s.Load()}.Drop()
-	}
+	l.Evict(blk)()
 }
 
 // EvictObject asks for an object to be closed as the cache does when it needs room.
@@ -70,16 +69,14 @@ func (db *DB) EvictObject(o *Object) { residentObject{o}.Drop() }
 // resident now, and has been counted, see EvictBlock.
 func (db *DB) BlockEviction(l *Layer, blk uint64) (drop func()) {
 	db.AwaitCache()
-	s := l.slotOf(blk)
-	return residentBlock{s, s.Load()}.Drop
+	return l.Evict(blk)
 }
 
 // ChunkEviction returns what the cache would call to evict the part of a block
 // table that holds a block, and has been counted, see EvictBlock.
 func (db *DB) ChunkEviction(l *Layer, blk uint64) (drop func()) {
 	db.AwaitCache()
-	d := &l.dir[blk>>chunkBits]
-	return residentChunk{d, d.Load()}.Drop
+	return l.EvictChunk(blk)
 }
 
 // Direct has every commit applied to Pebble at once.
@@ -126,8 +123,8 @@ func (db *DB) OpenBytes() (n int64) {
 		for _, o := range sh.objects {
 			n += o.bytes()
 			for _, l := range o.layers {
-				if l.dir != nil {
-					n += int64(l.residentBlocks()) * l.blockBytes()
+				if !l.KeepsOne() {
+					n += int64(l.Blocks()) * l.BlockBytes()
 				}
 			}
 		}
@@ -209,8 +206,8 @@ func (db *DB) CompareResident() (blocks int, err error) {
 		sh := &db.shards[i]
 		sh.mu.RLock()
 		for key, o := range sh.objects {
-			if o.key != key || o.ended() {
-				errs = append(errs, fmt.Errorf("key %q maps to an object of key %q, ended: %t", key, o.key, o.ended()))
+			if o.key != key || o.memory.Ended() {
+				errs = append(errs, fmt.Errorf("key %q maps to an object of key %q, ended: %t", key, o.key, o.memory.Ended()))
 			}
 			for _, l := range o.layers {
 				n, err := db.compareLayer(o, l)
@@ -225,14 +222,14 @@ func (db *DB) CompareResident() (blocks int, err error) {
 
 func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 	var errs []error
-	for blk := range l.spec.Blocks {
-		first := l.Resident(blk)
+	for blk := range l.Spec().Blocks {
+		first := l.InMemory(blk)
 		if first == nil {
 			continue
 		}
 		blocks++
-		_, want := l.newBlock()
-		value, closer, err := db.store.Get(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
+		_, want := l.NewBlock()
+		value, closer, err := db.store.Get(format.AppendBlockKey(nil, l.Object(), l.Number(), blk))
 		if !errors.Is(err, storage.ErrNotFound) {
 			if err == nil {
 				_, err = block.Decode(want, o.header.Family, value)
@@ -243,14 +240,14 @@ func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 			}
 		}
 		if !slices.Equal(want, l.Words(first)) {
-			errs = append(errs, fmt.Errorf("key %q: block %d of layer %d in memory is not the one stored", o.key, blk, l.spec.Number))
+			errs = append(errs, fmt.Errorf("key %q: block %d of layer %d in memory is not the one stored", o.key, blk, l.Number()))
 		}
 	}
-	stored := newLayer(&format.Header{ID: l.object, Family: o.header.Family}, l.spec)
+	stored := memory.NewLayer(l.Object(), l.Spec())
 	errs = append(errs, db.readCounters(db.store, stored))
-	for i := range stored.counters {
+	for i := range format.NumCounters {
 		if l.Counter(i) != stored.Counter(i) {
-			errs = append(errs, fmt.Errorf("key %q: counter %d of layer %d is %d in memory, %d stored", o.key, i, l.spec.Number, l.Counter(i), stored.Counter(i)))
+			errs = append(errs, fmt.Errorf("key %q: counter %d of layer %d is %d in memory, %d stored", o.key, i, l.Number(), l.Counter(i), stored.Counter(i)))
 		}
 	}
 	return blocks, errors.Join(errs...)
@@ -309,7 +306,7 @@ func (db *DB) CountedExpiring() uint64 {
 
 // StoredExpiring goes through all keys, and returns how many have an expiry.
 func (db *DB) StoredExpiring(ctx context.Context) (n uint64, err error) {
-	err = Reader{db: db, source: live{db}}.eachHeader(ctx, 0, func(_ uint64, _ []byte, h *format.Header, _ bool) bool {
+	err = Reader{db: db, source: db.live()}.eachHeader(ctx, 0, func(_ uint64, _ []byte, h *format.Header, _ bool) bool {
 		if h.Expiry != 0 {
 			n++
 		}
@@ -391,12 +388,12 @@ func (db *DB) KeptInMemory() int64 { return db.store.Files.Kept() }
 
 // PutStored changes what is stored of a block.
 func (db *DB) PutStored(l *Layer, blk uint64, value []byte) error {
-	return db.set(format.AppendBlockKey(nil, l.object, l.spec.Number, blk), value)
+	return db.set(format.AppendBlockKey(nil, l.Object(), l.Number(), blk), value)
 }
 
 // Stored returns what is stored of a block.
 func (db *DB) Stored(l *Layer, blk uint64) ([]byte, error) {
-	return storage.ReadMeta(db.store, format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
+	return storage.ReadMeta(db.store, format.AppendBlockKey(nil, l.Object(), l.Number(), blk))
 }
 
 // MaxNotes is how many notes one call of Reclaim deals with.
@@ -410,11 +407,11 @@ func (b *Builder) Staged() int { return b.batch.Len() }
 
 // AskFold has a block queued to be folded.
 func (db *DB) AskFold(key string, l *Layer, blk uint64) {
-	db.queueFold(key, l.object, l.spec.Number, blk)
+	db.queueFold(key, l.Object(), l.Number(), blk)
 }
 
 // Ended reports whether this incarnation has ended, other than by its expiry.
-func (o *Object) Ended() bool { return o.ended() }
+func (o *Object) Ended() bool { return o.memory.Ended() }
 
 // ForgetString takes a string out of the cache.
 func (db *DB) ForgetString(key []byte) {
@@ -426,4 +423,12 @@ func (db *DB) ForgetString(key []byte) {
 // the queue was full, and how many dropped objects were reclaimed.
 func (db *DB) MaintenanceStats() (folds, dropped, reclaimed uint64) {
 	return db.stats.folds.Load(), db.stats.foldsDropped.Load(), db.stats.reclaimed.Load()
+}
+
+// Ready reports whether lookups go on in memory.
+func (db *DB) Ready() bool { return db.ready() }
+
+// ChangeAt returns what tells of changes of a block, see lastchange.Numbers.At.
+func (o *Object) ChangeAt(l *Layer, blk uint64) uint64 {
+	return o.memory.Changes().At(o.memory.PlaceOf(l, blk))
 }

@@ -72,7 +72,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 		return 0, err
 	}
 	db.pauseAt("fold: read")
-	must(w.batch.Set(format.AppendBlockKey(nil, l.object, l.spec.Number, req.blk), value, nil))
+	must(w.batch.Set(format.AppendBlockKey(nil, l.Object(), l.Number(), req.blk), value, nil))
 	// The content of the block stays the same. So the cache needs no change, and loads may go on. A later answer at
 	// Always that wrote nothing may sync once for this commit: safe, only slower.
 	db.apply.RLock()
@@ -86,20 +86,20 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 
 // foldedBlock reads a block's stored form and returns it as it is to be written, nil if there is nothing to fold.
 func (db *DB) foldedBlock(o *Object, l *Layer, blk uint64) ([]byte, error) {
-	value, closer, err := db.store.Get(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
+	value, closer, err := db.store.Get(format.AppendBlockKey(nil, l.Object(), l.Number(), blk))
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, storage.ReadError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.Number())
 	}
-	_, words := l.newBlock()
+	_, words := l.NewBlock()
 	info, err := block.Decode(words, o.header.Family, value)
 	if cerr := closer.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
-		return nil, storage.ReadError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.Number())
 	}
 	if info.Operands <= foldThreshold {
 		return nil, nil

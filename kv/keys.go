@@ -62,7 +62,7 @@ func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
 		return 0, 0, storage.ReadError(err, "key %q: disk usage", o.key)
 	}
 	for _, l := range o.layers {
-		resident += l.residentBlocks() * uint64(l.blockBytes())
+		resident += l.Blocks() * uint64(l.BlockBytes())
 	}
 	return disk, resident, nil
 }

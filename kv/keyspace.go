@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/hot"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/storage"
 )
@@ -167,8 +168,7 @@ func (db *DB) openSteady(sh *shard, key []byte, steady bool) (o *Object, opened 
 }
 
 // Opened returns the object that is open under a key, nil if none is: the key may still hold an object that no lookup
-// has opened yet. Before a caller answers from the object, it asks DB.Ready and Object.Live, as with any object found
-// earlier.
+// has opened yet. A caller answers from the object in a Section, as with any object found earlier.
 func (db *DB) Opened(key []byte) *Object {
 	sh := &db.shards[db.hash(key)>>(64-shardBits)]
 	sh.mu.RLock()
@@ -199,10 +199,9 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 			db.uses.Keep(o.header.ID, o.uses)
 			last, _ := db.store.Numbers()
 			o.changed.Store(last)
-			for _, l := range o.layers {
-				l.changed.ChangedAll(last)
-			}
+			o.memory.Changes().ChangedAll(last)
 			sh.mu.Unlock()
+			db.shutIfOver(o)
 			return o, true, nil
 		}
 		sh.mu.Unlock()
@@ -217,7 +216,7 @@ func (db *DB) readObject(from storage.Reader, key []byte, large func(value []byt
 	}
 	layers := make([]*Layer, len(h.Layers))
 	for i, spec := range h.Layers {
-		layers[i] = newLayer(h, spec)
+		layers[i] = memory.NewLayer(h.ID, spec)
 		if err := db.readCounters(from, layers[i]); err != nil {
 			return nil, damagedBeside(h, err, true)
 		}
@@ -260,12 +259,12 @@ func (db *DB) readHeader(from storage.Reader, key []byte, large func(value []byt
 }
 
 func (db *DB) readCounters(from storage.Reader, l *Layer) error {
-	value, closer, err := from.Get(format.AppendCountersKey(nil, l.object, l.spec.Number))
+	value, closer, err := from.Get(format.AppendCountersKey(nil, l.Object(), l.Number()))
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
-		return storage.ReadError(err, "counters of object %d, layer %d", l.object, l.spec.Number)
+		return storage.ReadError(err, "counters of object %d, layer %d", l.Object(), l.Number())
 	}
 	c, err := format.DecodeCounters(value)
 	if cerr := closer.Close(); err == nil {
@@ -274,7 +273,7 @@ func (db *DB) readCounters(from storage.Reader, l *Layer) error {
 	if err != nil {
 		return err
 	}
-	l.setCounters(c)
+	l.SetCounters(c)
 	return nil
 }
 
@@ -296,7 +295,7 @@ func (db *DB) readCounters(from storage.Reader, l *Layer) error {
 //
 // If the lock is taken otherwise, the background loop closes the object later.
 func (db *DB) evictObject(o *Object) {
-	if o.ended() || db.tryEvict(o) {
+	if o.memory.Ended() || db.tryEvict(o) {
 		return
 	}
 	db.closeLater(o)
@@ -331,12 +330,10 @@ func (db *DB) closeObject(o *Object) {
 	}
 	delete(sh.objects, o.key)
 	sh.evictions++
-	o.end()
+	o.memory.Close()
 	big := false
 	for _, l := range o.layers {
-		l.closed.Store(true)
-		l.one.Store(nil)
-		big = big || l.dir != nil
+		big = l.Close() || big
 	}
 	if big {
 		db.retire(o)
@@ -346,7 +343,7 @@ func (db *DB) closeObject(o *Object) {
 // retire ends an object that a commit dropped or replaced. The background loop takes its blocks out of memory, so
 // dropping takes the same time for every size.
 func (db *DB) retire(o *Object) {
-	o.end()
+	o.memory.End()
 	db.closeLater(o)
 }
 
@@ -359,7 +356,7 @@ func (db *DB) releaseEnded() {
 	db.ended = nil
 	db.endedMu.Unlock()
 	for _, o := range list {
-		if !o.ended() {
+		if !o.memory.Ended() {
 			db.evictObject(o)
 			continue
 		}
@@ -367,8 +364,33 @@ func (db *DB) releaseEnded() {
 			continue // the blocks live on in another incarnation
 		}
 		for _, l := range o.layers {
-			l.release(db.residency)
+			l.Release(db.residency)
 		}
 		db.residency.Remove(objectCacheKey(o.header.ID), residentObject{o})
+	}
+}
+
+// shutAll has no lookup begin any more, once the store has failed or was closed. An object that is opened later looks after
+// it can be found: see shutIfOver.
+func (db *DB) shutAll() {
+	db.eachOpen(func(o *Object) { o.memory.Shut() })
+}
+
+// eachOpen calls f with each open object.
+func (db *DB) eachOpen(f func(o *Object)) {
+	for i := range db.shards {
+		sh := &db.shards[i]
+		sh.mu.RLock()
+		for _, o := range sh.objects {
+			f(o)
+		}
+		sh.mu.RUnlock()
+	}
+}
+
+// shutIfOver shuts an object that lookups find by now, if the store has failed or was closed.
+func (db *DB) shutIfOver(o *Object) {
+	if db.word.Load()&(isFailed|isClosed) != 0 {
+		o.memory.Shut()
 	}
 }

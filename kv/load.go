@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -49,7 +50,7 @@ type flight struct {
 	err   error
 }
 
-func (db *DB) stripeOf(l *Layer, blk uint64) *stripe { return &db.stripes[blockKey(l, blk)%numStripes] }
+func (db *DB) stripeOf(l *Layer, blk uint64) *stripe { return &db.stripes[l.Key(blk)%numStripes] }
 
 // foldThreshold is the number of operands, merged into a block since it was last written whole, above which a load
 // has the block folded. An operand of items counts as one for each 8 items. A full block takes 0.8 us to decode when it
@@ -62,7 +63,7 @@ const foldThreshold = 64
 // It may lack commits that were applied after load began. steady says that the caller holds apply, shared: then load
 // must not wait for a load slot, nor for the load of another goroutine, which may be waiting for a slot.
 func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) {
-	if first := l.Resident(blk); first != nil {
+	if first := l.InMemory(blk); first != nil {
 		return first, nil
 	}
 	if err := db.enter(); err != nil {
@@ -73,7 +74,7 @@ func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) 
 	db.pauseAt("load: missing")
 	st, key := db.stripeOf(l, blk), flightKey{l, blk}
 	st.mu.Lock()
-	if first := l.Resident(blk); first != nil { // a commit that finds it cancels no flight
+	if first := l.InMemory(blk); first != nil { // a commit that finds it cancels no flight
 		st.mu.Unlock()
 		return first, nil
 	}
@@ -113,8 +114,8 @@ func (db *DB) readAndInstall(o *Object, st *stripe, key flightKey, f *flight) (*
 	if registered {
 		delete(st.flights, key)
 	}
-	installed := registered && err == nil && word&seqOdd == 0 && db.word.Load() == word && !o.ended() &&
-		db.install(o, key.layer, key.blk, first)
+	installed := registered && err == nil && word&seqOdd == 0 && db.word.Load() == word && !o.memory.Ended() &&
+		key.layer.Install(db.residency, key.blk, first)
 	st.mu.Unlock()
 	if installed {
 		db.residency.Await()
@@ -124,66 +125,32 @@ func (db *DB) readAndInstall(o *Object, st *stripe, key flightKey, f *flight) (*
 
 // slotToChange returns the slot of a block that a commit changes, which Pebble has by now. It returns nil if the block is not
 // resident: then its flight, if it has one, is cancelled.
-func (db *DB) slotToChange(l *Layer, blk uint64) *slot {
-	if s := l.slotOf(blk); s != nil && s.Load() != nil {
+func (db *DB) slotToChange(l *Layer, blk uint64) *memory.Slot {
+	if s := l.Slot(blk); s != nil && s.Load() != nil {
 		return s
 	}
 	db.pauseAt("patch: missing")
 	st := db.stripeOf(l, blk)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if s := l.slotOf(blk); s != nil && s.Load() != nil { // it was installed since
+	if s := l.Slot(blk); s != nil && s.Load() != nil { // it was installed since
 		return s
 	}
 	delete(st.flights, flightKey{l, blk})
 	return nil
 }
 
-// install puts a block into the table, under the rule of the residency, and makes its chunk if there is none. The caller holds
-// the stripe's mutex.
-func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
-	if l.spec.Layout == LayoutLog {
-		return false
-	}
-	if l.dir == nil {
-		// The block of a one-block layer was counted with its object, if the object is open.
-		installed := l.one.CompareAndSwap(nil, first)
-		if installed && l.closed.Load() {
-			l.one.CompareAndSwap(first, nil)
-		}
-		return installed
-	}
-	d := &l.dir[blk>>chunkBits]
-	c := d.Load()
-	if c == nil {
-		c = new(chunk)
-		if d.CompareAndSwap(nil, c) {
-			db.residency.Put(chunkKey(l, blk), residentChunk{d, c}, chunkSlots*8)
-		} else if c = d.Load(); c == nil {
-			return false
-		}
-	}
-	s := &c[blk&(chunkSlots-1)]
-	if !s.CompareAndSwap(nil, first) {
-		return false
-	}
-	if first != zeroLine {
-		db.residency.Put(blockKey(l, blk), residentBlock{s, first}, l.blockBytes())
-	}
-	return true
-}
-
 // readBlock reads a block from Pebble, and has it folded if it had many operands.
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
-	value, closer, pending, err := db.store.Block(l.stored(), blk)
+	value, closer, pending, err := db.store.Block(stored(l), blk)
 	missing := errors.Is(err, storage.ErrNotFound)
 	if missing && len(pending.Bits)+len(pending.Slots) == 0 {
-		return zeroLine, nil
+		return memory.ZeroLine, nil
 	}
 	if err != nil && !missing {
-		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.Number())
 	}
-	first, words := l.newBlock()
+	first, words := l.NewBlock()
 	if !missing {
 		info, err := block.Decode(words, o.header.Family, value)
 		if cerr := closer.Close(); err == nil {
@@ -191,16 +158,16 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 		}
 		db.stats.blocksRead.Add(1)
 		if err != nil {
-			return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+			return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.Number())
 		}
 		if info.Operands > foldThreshold {
-			db.queueFold(o.key, l.object, l.spec.Number, blk)
+			db.queueFold(o.key, l.Object(), l.Number(), blk)
 		}
 	}
 	// The object may have lost the layer since the lookup found it, and have a larger one of the same number by now. What
 	// is pending for that need not fit. The lookup is repeated, see read.
 	if !block.Fits(words, o.header.Family, pending.Bits, pending.Slots) {
-		return nil, ErrMoved
+		return nil, errMoved
 	}
 	block.SetBits(words, pending.Bits)
 	block.SetSlots(words, o.header.Family, pending.Slots)

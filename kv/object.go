@@ -7,13 +7,14 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/use"
 )
 
 // Object is an open object: one incarnation of what a key maps to. The header, the parameters and the list of layers
 // never change in an incarnation. A commit that changes them (growth, RENAME, replacement) puts a new Object under
-// the key, which shares the layers that stay, and ends the old one. A caller that keeps an Object asks Live before it
-// uses it again. Disk is read inside DB.Read.
+// the key, which shares the layers that stay, and ends the old one. A caller that keeps an Object begins a Section of it each
+// time it uses it. Disk is read inside DB.Read.
 type Object struct {
 	db     *DB
 	key    string
@@ -23,9 +24,7 @@ type Object struct {
 	body   any
 	uses   *use.Counts // nil without a type; all incarnations share it
 
-	// state is 0 for a live object without expiry. Bit 0: this incarnation has
-	// ended; the bits above: the expiry in Unix milliseconds.
-	state atomic.Uint64
+	memory memory.Object
 
 	// changed is the number of the last commit that changed the object, or of a later one. A commit raises it once it
 	// is applied to Pebble or pending, and before it is applied to the cache. So a lookup that saw a bit and then
@@ -36,18 +35,16 @@ type Object struct {
 	handedOver atomic.Bool
 }
 
-const stateEnded = 1
-
 // EndedObject returns an object that was never under a key, for a handle that has not found its object yet.
 func EndedObject() *Object {
 	o := &Object{header: &format.Header{}}
-	o.end()
+	o.memory.End()
 	return o
 }
 
 func newObject(db *DB, key string, h *format.Header, layers []*Layer) (*Object, error) {
 	o := &Object{db: db, key: key, header: h, layers: layers}
-	o.state.Store(uint64(h.Expiry) << 1)
+	o.memory.Init(h, db.clock)
 	if t := db.registry.types[h.TypeName]; t != nil && h.ID != 0 {
 		if h.TypeVersion > t.Version {
 			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.TypeName, h.TypeVersion, t.Version)
@@ -60,7 +57,7 @@ func newObject(db *DB, key string, h *format.Header, layers []*Layer) (*Object, 
 		o.body = body
 	}
 	for _, l := range layers {
-		l.makeTable()
+		l.MakeTable()
 	}
 	return o, nil
 }
@@ -84,21 +81,14 @@ func (o *Object) CheckCounters(counter func(l *Layer, i int) uint64) error {
 	return o.typ.Check(o, counter)
 }
 
-// Live reports whether the object is what its key maps to now. A caller that gets false looks the key up again: it was
-// deleted, renamed, replaced or grown, has expired, or was closed to save memory.
-func (o *Object) Live() bool { return o.state.Load() == 0 || o.unexpired() }
-
-func (o *Object) unexpired() bool { return !o.ended() && !o.expiredBy(o.db.Now()) }
-
-// ended reports whether this incarnation has ended, other than by its expiry.
-func (o *Object) ended() bool { return o.state.Load()&stateEnded != 0 }
-
-func (o *Object) end() { o.state.Or(stateEnded) }
-
+// expiredBy reports whether the key counts as missing at a time.
 func (o *Object) expiredBy(now int64) bool {
 	at := o.header.Expiry
 	return at != 0 && at <= now || o.header.Hidden
 }
+
+// Memory returns what a Section needs of the object.
+func (o *Object) Memory() *memory.Object { return &o.memory }
 
 // Uses has the counts of the object's use since the store was opened, see use.Table. Nil without a type, and if the object
 // belongs to no store.
@@ -133,7 +123,7 @@ func (o *Object) Hidden() bool { return o.header.Hidden }
 // layer returns the layer with a number, nil if there is none.
 func (o *Object) layer(number uint64) *Layer {
 	for _, l := range o.layers {
-		if l.spec.Number == number {
+		if l.Number() == number {
 			return l
 		}
 	}
@@ -154,16 +144,12 @@ func (o *Object) inline() bool { return o.header.ID == 0 }
 // residency entry, and the block of each layer that has only one.
 func (o *Object) bytes() int64 {
 	const perObject = int64(unsafe.Sizeof(Object{})+unsafe.Sizeof(format.Header{})+unsafe.Sizeof(use.Counts{})) + 480
-	const perLayer = int64(unsafe.Sizeof(Layer{})) + 160
-	n := perObject + int64(len(o.key)) + int64(len(o.header.Params))
+	n := perObject + int64(len(o.key)) + int64(len(o.header.Params)) + o.memory.Changes().Bytes()
 	if o.typ != nil {
 		n += o.typ.BodyBytes
 	}
 	for _, l := range o.layers {
-		n += perLayer + int64(len(l.dir))*8 + int64(len(l.versions))*4 + l.changed.Bytes() + int64(len(l.spec.Params))
-		if l.keepsOne() {
-			n += l.blockBytes()
-		}
+		n += l.Bytes()
 	}
 	return n
 }

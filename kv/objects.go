@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -40,8 +41,8 @@ func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 
 // makeFresh stages zeros for all blocks of a new layer.
 func (w *Writer) makeFresh(o *Object, l *Layer) {
-	if l.keepsOne() {
-		l.one.Store(zeroLine)
+	if l.KeepsOne() {
+		l.KeepOne(memory.ZeroLine)
 	}
 	n := w.addLayer(l)
 	w.layers[n].madeFor = o
@@ -73,7 +74,7 @@ func (w *Writer) make(key []byte, h format.Header) (*Object, error) {
 	}
 	layers := make([]*Layer, len(h.Layers))
 	for i, spec := range h.Layers {
-		layers[i] = newLayer(&h, spec)
+		layers[i] = memory.NewLayer(h.ID, spec)
 	}
 	o, err := newObject(w.db, string(key), &h, layers)
 	if err == nil {

@@ -26,6 +26,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		return nil, fmt.Errorf(`%w: the directory is "": name one, or set InMemory`, ErrOptions)
 	}
 	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1)}
+	db.clock = db.Now
 	db.registry, _ = newRegistry(opts.Modules) // withDefaults has looked for errors
 	if opts.Modules != nil {
 		db.running = opts.Modules.Attach(db)
@@ -74,6 +75,7 @@ func (db *DB) closeStore() error {
 func (db *DB) hasFailed(err error) {
 	db.failed.Store(&err)
 	db.word.Or(isFailed)
+	db.shutAll()
 	db.end()
 }
 

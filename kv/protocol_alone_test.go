@@ -243,16 +243,16 @@ func TestSlots_versionOpenedAgain(t *testing.T) {
 	tx := s.exclusive()
 	s.use(tx, "k", func(w *kv.Writer, o *kv.Object) error { return put(w, o, 0, 1, 5, 8) })
 	s.closeObject("k")
-	l := s.layer("k")
+	o, l := s.object("k"), s.layer("k")
 	started := s.next("commit: started")
 	committing := s.begin(tx.Commit)
 	committing.reaches(started)
-	if l.Version(1)%2 != 1 {
+	if o.ChangeAt(l, 1)%2 != 1 {
 		t.Error("the version of a block that is opened again is even during a commit that changes it")
 	}
 	started.release()
 	committing.wait()
-	if l.Version(1)%2 != 0 {
+	if o.ChangeAt(l, 1)%2 != 0 {
 		t.Error("the version of a block that is opened again is odd after a commit that changed it")
 	}
 	s.wantSlot(s.Read, "k", 0, 1, 5, 8)

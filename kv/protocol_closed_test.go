@@ -62,7 +62,7 @@ func TestRead_closedBetweenBlocks(t *testing.T) {
 	}
 	s.forget("f")
 	var lookups atomic.Int64
-	s.each("read: begins", func() { lookups.Add(1) })
+	s.each("read: again", func() { lookups.Add(1) })
 	begun := s.next("load: begun")
 	looking := s.begin(func() error {
 		_, err := f.MayContainString(absent)

@@ -272,12 +272,12 @@ func TestEvictObject_removed(t *testing.T) {
 	<-housekeeper.reached
 	_, err := s.Delete(kv.NoSync, []byte("k"))
 	s.must(err)
-	if l.Resident(1) == nil {
+	if l.InMemory(1) == nil {
 		t.Error("the blocks are gone at once: a removal takes as long as the object is large")
 	}
 	s.ReleaseEnded()
 	s.AwaitCache()
-	if l.Resident(1) != nil {
+	if l.InMemory(1) != nil {
 		t.Error("a block of an object that was removed is in memory")
 	}
 	housekeeper.release()
@@ -302,7 +302,7 @@ func TestEvictObject_handedOver(t *testing.T) {
 				t.Fatalf("%s: the object is the same", name)
 			}
 			s.ReleaseEnded()
-			kept = s.layer(key).Resident(1) != nil
+			kept = s.layer(key).InMemory(1) != nil
 			s.wantConsistent()
 			if kept {
 				break

@@ -167,7 +167,7 @@ func TestLoad_numberUsedAgain(t *testing.T) {
 		}
 		grow(8)
 		s.closeObject("k") // a new layer's blocks are in memory
-		number := s.object("k").Layers()[1].Spec().Number
+		number := s.object("k").Layers()[1].Number()
 		begun := s.next("load: begun")
 		words := 0
 		asking := s.begin(func() error {
@@ -192,8 +192,8 @@ func TestLoad_numberUsedAgain(t *testing.T) {
 		grow(128)
 		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) (err error) {
 			l := o.Layers()[1]
-			if l.Spec().Number != number {
-				t.Errorf("the layer has number %d, not that of the one taken away, %d", l.Spec().Number, number)
+			if l.Number() != number {
+				t.Errorf("the layer has number %d, not that of the one taken away, %d", l.Number(), number)
 			}
 			if family == slotFamily {
 				return w.SetSlots(o, l, 0, []block.Slot{{Index: last, Value: 1 << 15}})
@@ -251,16 +251,16 @@ func TestEvict_olderBlock(t *testing.T) {
 	l := s.layer("k")
 	old := s.BlockEviction(l, 1)
 	s.forget("k")
-	if l.Resident(1) != nil {
+	if l.InMemory(1) != nil {
 		t.Fatal("an evicted block is in memory")
 	}
 	s.has("k", 1, 7)
-	now := l.Resident(1)
+	now := l.InMemory(1)
 	if now == nil {
 		t.Fatal("a block just read is not in memory")
 	}
 	old()
-	if l.Resident(1) != now {
+	if l.InMemory(1) != now {
 		t.Error("the eviction of an older block took the one in its place")
 	}
 }
@@ -274,15 +274,15 @@ func TestEvict_olderChunk(t *testing.T) {
 	l := s.layer("k")
 	old := s.ChunkEviction(l, 1)
 	old()
-	if l.Resident(1) != nil {
+	if l.InMemory(1) != nil {
 		t.Error("a block of an evicted chunk is found")
 	}
 	if !s.has("k", 1, 7) {
 		t.Error("a bit is lost with an evicted chunk")
 	}
-	now := l.Resident(1)
+	now := l.InMemory(1)
 	old()
-	if now == nil || l.Resident(1) != now {
+	if now == nil || l.InMemory(1) != now {
 		t.Error("the eviction of an older chunk took the one in its place")
 	}
 	s.set("k", 1, 8)

@@ -201,23 +201,20 @@ func addInSeries(db *kv.DB, key, item string) (bool, error) {
 // what was renamed. That has the blocks in which the first add may see the item. The item has to be under both keys.
 func TestAdd_renamedMeanwhile(t *testing.T) {
 	type open = func(s *store, key string) (add, has func(item string) (bool, error))
-	for name, c := range map[string]struct {
-		asked int // how often the time is asked for before the key is locked
-		open
-	}{
-		"Bloom": {1, func(s *store, key string) (add, has func(item string) (bool, error)) {
+	for name, open := range map[string]open{
+		"Bloom": func(s *store, key string) (add, has func(item string) (bool, error)) {
 			f := bloomext.New(s.DB, key)
 			return f.AddString, f.MayContainString
-		}},
-		"Bloom, many": {2, func(s *store, key string) (add, has func(item string) (bool, error)) {
+		},
+		"Bloom, many": func(s *store, key string) (add, has func(item string) (bool, error)) {
 			return func(item string) (bool, error) { return addInSeries(s.DB, key, item) }, bloomext.New(s.DB, key).MayContainString
-		}},
-		"cuckoo": {1, func(s *store, key string) (add, has func(item string) (bool, error)) {
+		},
+		"cuckoo": func(s *store, key string) (add, has func(item string) (bool, error)) {
 			f := cuckooext.New(s.DB, key)
 			return f.AddIfAbsentString, f.MayContainString
-		}},
+		},
 	} {
-		for before := range c.asked {
+		t.Run(name, func(t *testing.T) {
 			clock := new(setClock)
 			clock.now.Store(1000)
 			o := inMemory()
@@ -228,24 +225,24 @@ func TestAdd_renamedMeanwhile(t *testing.T) {
 			} else {
 				s.must(bloomext.New(s.DB, "f").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 1e-6, NonScaling: true}))
 			}
-			add, has := c.open(s, "f")
+			add, has := open(s, "f")
 			_, err := add("a")
 			s.must(err)
 			_, err = s.Expire(kv.NoSync, []byte("f"), 1_000_000, kv.ExpireAlways) // so that every lookup asks for the time
 			s.must(err)
 			s.AwaitCache() // has closed the filter as it was before that
 			s.must(wantPresent(has("a")))
-			s.AwaitCache() // has taken the filter as it is now: so the add finds it in memory, and asks for the time before it locks
-			clock.before, clock.during = before, func() {
+			s.AwaitCache()                           // has taken the filter as it is now: so the add finds it in memory, and asks for the time before it locks
+			clock.before, clock.during = 0, func() { // it is asked once before the key is locked
 				s.renames("f", "g")
-				added, _ := c.open(s, "g")
+				added, _ := open(s, "g")
 				_, err := added("b")
 				s.must(err)
 			}
 			_, err = add("b")
 			s.must(err)
 			s.must(wantPresent(has("b")))
-		}
+		})
 	}
 }
 
@@ -276,14 +273,14 @@ func TestLookup_bitOfRenamed(t *testing.T) {
 			return err
 		}))
 		s.AwaitCache() // has taken the bitmap as it is now
-		if got, known := bitmapext.Resident(s.DB, found, n); got != on || !known {
+		if got, known := bitmapext.InMemory(s.DB, found, n); got != on || !known {
 			t.Fatalf("before: %t, known %t, want %t", got, known, on)
 		}
 		clock.before, clock.during = 0, func() {
 			s.renames("f", "g")
 			set("g", n, !on)
 		}
-		if got, known := bitmapext.Resident(s.DB, found, n); known && got != on {
+		if got, known := bitmapext.InMemory(s.DB, found, n); known && got != on {
 			t.Errorf("the bit is %t, was %t all the time", got, on)
 		}
 	}

@@ -161,10 +161,10 @@ func TestEvictObject_openedAgain(t *testing.T) {
 	if s.object("k") != now {
 		t.Error("the remains of a closed object took the object opened again with them")
 	}
-	if now.Layers()[0].Resident(1) == nil {
+	if now.Layers()[0].InMemory(1) == nil {
 		t.Error("the remains of a closed object took a block with them that was read again")
 	}
-	if old.Resident(1) != nil {
+	if old.InMemory(1) != nil {
 		t.Error("a block of a closed object is in memory")
 	}
 	s.wantConsistent()

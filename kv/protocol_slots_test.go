@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/module"
 )
 
@@ -185,25 +186,25 @@ func TestSlots_version(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.createSlots("k")
 	s.must(s.putSlot("k", 0, 1, 5, 7))
-	l := s.layer("k")
-	before, other := l.Version(1), l.Version(2)
+	o, l := s.object("k"), s.layer("k")
+	before, other := o.ChangeAt(l, 1), o.ChangeAt(l, 2)
 	started, applied := s.next("commit: started"), s.next("commit: applied")
 	putting := s.begin(func() error { return s.putSlot("k", 0, 1, 6, 8) })
 	putting.reaches(started)
-	if before%2 != 0 || l.Version(1)%2 != 1 {
-		t.Errorf("version is %d, then %d when a commit starts, want an even and an odd one", before, l.Version(1))
+	if before%2 != 0 || o.ChangeAt(l, 1)%2 != 1 {
+		t.Errorf("version is %d, then %d when a commit starts, want an even and an odd one", before, o.ChangeAt(l, 1))
 	}
 	started.release()
 	putting.reaches(applied)
-	if l.Version(1)%2 != 1 {
-		t.Errorf("version is %d before memory has the commit, want an odd one", l.Version(1))
+	if o.ChangeAt(l, 1)%2 != 1 {
+		t.Errorf("version is %d before memory has the commit, want an odd one", o.ChangeAt(l, 1))
 	}
-	if l.Version(2) != other {
-		t.Errorf("version of a block not changed is %d, was %d", l.Version(2), other)
+	if o.ChangeAt(l, 2) != other {
+		t.Errorf("version of a block not changed is %d, was %d", o.ChangeAt(l, 2), other)
 	}
 	applied.release()
 	putting.wait()
-	if v := l.Version(1); v%2 != 0 || v == before {
+	if v := o.ChangeAt(l, 1); v%2 != 0 || v == before {
 		t.Errorf("version is %d after the commit, want an even one other than %d", v, before)
 	}
 	s.wantConsistent()
@@ -216,20 +217,21 @@ func TestSlots_movedMeanwhile(t *testing.T) {
 	s.createSlots("k")
 	s.must(s.putSlot("k", 0, 1, 3, 7))
 	s.wantSlot(s.Read, "k", 0, 1, 3, 7) // brings the block into memory
-	l := s.layer("k")
-	holds := func(i int) bool { return block.SlotAt(l.Words(l.Resident(1)), slotFamily, i) == 7 }
+	o, l := s.object("k"), s.layer("k")
+	holds := func(in *memory.Section, i int) bool { return block.SlotAt(l.Words(in.Slots(l, 1)), slotFamily, i) == 7 }
 	moves := 0
 	find := func() bool {
 		for {
-			before := l.Version(1)
-			found := holds(5)
+			var in memory.Section
+			in.Begin(o.Memory())
+			found := holds(&in, 5)
 			if moves++; moves == 1 {
 				s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
 					return errors.Join(put(w, o, 0, 1, 5, 7), put(w, o, 0, 1, 3, 0))
 				}))
 			}
-			found = found || holds(3)
-			if found || before%2 == 0 && before == l.Version(1) {
+			found = found || holds(&in, 3)
+			if found || in.Valid() {
 				return found
 			}
 		}
@@ -604,7 +606,7 @@ func TestShrink_numberUsedAgain(t *testing.T) {
 				s := openStore(t, inMemory())
 				s.createSlots("k")
 				s.must(s.write("k", grow))
-				number := s.object("k").Layers()[1].Spec().Number
+				number := s.object("k").Layers()[1].Number()
 				s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
 					w.SetCounter(o.Layers()[1], 0, 3)
 					return errors.Join(put(w, o, 1, 0, 5, 7), put(w, o, 1, 1, 5, 7), put(w, o, 0, 0, 5, 6))
@@ -614,7 +616,7 @@ func TestShrink_numberUsedAgain(t *testing.T) {
 					s.forget("k")
 				}
 				commit(s)
-				if n := s.object("k").Layers()[1].Spec().Number; n != number {
+				if n := s.object("k").Layers()[1].Number(); n != number {
 					t.Errorf("the layer has number %d, not that of the one taken away, %d", n, number)
 				}
 				keys := []string{"k"}

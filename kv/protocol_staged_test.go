@@ -273,7 +273,7 @@ func (s *store) contentsOf(read func(func(kv.Reader) error) error, keys ...strin
 				text += " " + string(value)
 			}
 			for _, l := range o.Layers() {
-				text += fmt.Sprint(" ", l.Spec().Number, " ", r.Counter(l, 0), r.Counter(l, 1), r.Counter(l, 2))
+				text += fmt.Sprint(" ", l.Number(), " ", r.Counter(l, 0), r.Counter(l, 1), r.Counter(l, 2))
 				for blk := range l.Spec().Blocks {
 					first, err := r.Load(o, l, blk)
 					if err != nil {

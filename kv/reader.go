@@ -20,8 +20,18 @@ func (r Reader) DB() *DB { return r.db }
 // expire at the same time are all there, or all missing.
 func (r Reader) Now() int64 { return r.now }
 
-// Fixed reports whether all that one lookup reads is as of one commit, as in a transaction or a snapshot.
-func (r Reader) Fixed() bool { return r.source.fixed() }
+// Remembers reports whether objects that the Reader finds are those that later lookups find, until a commit replaces them: not
+// in a transaction or a snapshot.
+func (r Reader) Remembers() bool { return !r.source.fixed() }
+
+// AsOfOneCommit returns nil if all that the Reader reads is as of one commit, as in a transaction or a snapshot. Otherwise the
+// lookup returns the error, and DB.Read runs it again on a snapshot.
+func (r Reader) AsOfOneCommit() error {
+	if r.source.fixed() {
+		return nil
+	}
+	return errMoved
+}
 
 // Lookup returns the live object under a key; nil, nil if there is none. The value of a string is not read.
 func (r Reader) Lookup(key []byte) (*Object, error) {
@@ -56,12 +66,11 @@ func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) { return r.
 // Counter returns counter i of a layer, from 0 to 7.
 func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) }
 
-// Read runs a lookup so that it sees no part of a commit that touches more than one key or replaces an object. If
-// such a commit was under way or was applied meanwhile, the lookup may have seen part of it, or have read blocks of a
-// dropped object as absent. Then Read runs the lookup again, with such commits held off. An error of the first run is
-// not returned, as it may rest on half a commit. An object that was closed to save memory is no reason to run again:
-// each of its blocks has every commit up to then. For blocks of one moment see Layer.Version and Object.Live: a lookup
-// that finds by them that blocks have changed returns ErrMoved, and Read runs it again as of one commit.
+// Read runs a lookup so that what it has read was true at one moment: it sees no part of a commit that touches more than one
+// key or replaces an object, and no part of one that changes slots. If such a commit was under way or was applied
+// meanwhile, the lookup may have seen part of it, or have read blocks of a dropped object as absent. Then Read runs the lookup
+// again, with commits of the first kind held off, and finally on a snapshot. An error of a run that may rest on half a commit
+// is not returned. A lookup of several strings in headers reads them one after the other: see ReadOptions.
 //
 // Look must not write, and must read with the Reader alone, except for DB.Touch: the second time it runs under a lock
 // that other methods of the DB take.
@@ -82,7 +91,7 @@ type ReadOptions struct {
 
 // ReadWith is Read with options.
 func (db *DB) ReadWith(o ReadOptions, look func(Reader) error) error {
-	err := ErrMoved
+	err := errMoved
 	switch {
 	case o.Long:
 	case o.Keys:
@@ -90,7 +99,7 @@ func (db *DB) ReadWith(o ReadOptions, look func(Reader) error) error {
 	default:
 		err = db.read(o.Large, look)
 	}
-	if errors.Is(err, ErrMoved) || errors.Is(err, errInBlocks) {
+	if errors.Is(err, errMoved) || errors.Is(err, errInBlocks) {
 		return db.readLong(o.Large, look)
 	}
 	return err
@@ -110,15 +119,22 @@ func (db *DB) read(large func(value []byte) error, look func(Reader) error) erro
 		return err
 	}
 	db.pauseAt("read: begins")
-	before := db.word.Load()
-	err := look(Reader{db, live{db}, db.Now(), large})
-	if before&seqOdd == 0 && db.word.Load() == before || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
+	before, s := db.word.Load(), db.live()
+	defer s.end()
+	err := look(Reader{db, s, db.Now(), large})
+	if before&seqOdd == 0 && db.word.Load() == before && s.valid() || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
 		return err
 	}
 	db.pauseAt("read: again")
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	return look(Reader{db, steady{live{db}, new(int)}, db.Now(), large})
+	again := db.live()
+	defer again.end()
+	again.steady = true
+	if err = look(Reader{db, again, db.Now(), large}); !again.valid() {
+		return errMoved
+	}
+	return err
 }
 
 // readKeys runs a lookup that reads several keys and nothing else, as of one commit. The sequence lock would not do:
@@ -134,5 +150,5 @@ func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) 
 	before := db.Now()
 	keys, done := db.store.Keys()
 	defer done()
-	return look(Reader{db, &headers{live{db}, keys, before}, db.Now(), large})
+	return look(Reader{db, &headers{db.live(), keys, before}, db.Now(), large})
 }

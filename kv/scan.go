@@ -85,7 +85,7 @@ func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOpti
 	if err := db.awaitSequence(); err != nil {
 		return nil, 0, err
 	}
-	return Reader{db, live{db}, db.Now(), nil}.ScanFrom(ctx, cursor, count, o)
+	return Reader{db, db.live(), db.Now(), nil}.ScanFrom(ctx, cursor, count, o)
 }
 
 // ScanFrom is DB.ScanFrom for what the Reader reads: in a transaction with its own changes, in a snapshot as of its
@@ -239,7 +239,7 @@ func (db *DB) RandomKey(ctx context.Context) (key string, ok bool, err error) {
 	if err := db.awaitSequence(); err != nil {
 		return "", false, err
 	}
-	return Reader{db, live{db}, db.Now(), nil}.RandomKey(ctx)
+	return Reader{db, db.live(), db.Now(), nil}.RandomKey(ctx)
 }
 
 // RandomKey is DB.RandomKey for what the Reader reads.

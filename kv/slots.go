@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -10,8 +9,8 @@ import (
 
 // Blocks of slots. In a block of bits, bits are only ever set, so a lookup that reads a mixture of two states still
 // answers right. Slots change their values: when an entry is moved from one slot to another, a lookup could look at
-// the second slot before the entry is there, and at the first after it has gone. So layers of slots have versions,
-// see Layer.Version.
+// the second slot before the entry is there, and at the first after it has gone. So a lookup
+// finds out whether a commit has changed them meanwhile, see Section.
 //
 // A writer keeps a log of which slots it set to what. It stages the log. To read a block that it has changed, or to
 // work on a block, it makes a copy of the block with the changes. From the log it makes the copy again or undoes
@@ -39,19 +38,6 @@ const fullLog = 64
 // maxCopies is how many blocks a writer keeps copies of, 8 MiB. A writer that changes more blocks, as a load does
 // when each item has a block of its own, makes the other copies again when it needs them.
 const maxCopies = 1024
-
-// maxVersions is how many versions a layer has at most; blocks share them.
-const maxVersions = 64
-
-// Version returns the version of a block of slots, which it shares with other blocks of the layer. It is odd while a
-// commit that changes one of these blocks is applied, from before Pebble has the commit to after memory has it; then
-// it is another even number. If the versions of all blocks that a lookup read were even and unchanged across the
-// reads, no commit changed one of them in between. A layer of bits has none. Blk must be below the layer's blocks.
-func (l *Layer) Version(blk uint64) uint32 { return l.versionOf(blk).Load() }
-
-func (l *Layer) versionOf(blk uint64) *atomic.Uint32 {
-	return &l.versions[blk&uint64(len(l.versions)-1)]
-}
 
 // Slots returns a block of slots with this writer's changes, for the caller to change. The caller must then give
 // every slot that it has changed to SetSlots, before it uses the writer in another way. The words are the writer's,
@@ -155,7 +141,7 @@ func (w *Writer) copySlots(b *slotBlock) error {
 	if len(w.copied) >= maxCopies {
 		w.giveUpCopies()
 	}
-	words := w.spareWords(int(b.layer.spec.Lines) * block.LineWords)
+	words := w.spareWords(int(b.layer.Spec().Lines) * block.LineWords)
 	block.Copy(words, b.layer.Words(first))
 	block.SetSlots(words, b.object.header.Family, b.log)
 	b.words = words
@@ -223,37 +209,43 @@ func (w *Writer) takeBackSlots(n int) {
 
 // stageSlots stages the operands of the blocks.
 func (w *Writer) stageSlots() {
-	// The order does not matter: a lookup that misses a moved entry finds that versions have changed.
+	// The order does not matter: a lookup that misses a moved entry finds that the blocks have changed.
 	for _, b := range w.slots {
 		if len(b.log) == 0 {
 			continue
 		}
 		b.log = block.LastOfEach(b.log)
-		key := format.AppendBlockKey(w.scratch[:0], b.layer.object, b.layer.spec.Number, b.blk)
+		key := format.AppendBlockKey(w.scratch[:0], b.layer.Object(), b.layer.Number(), b.blk)
 		n := len(key)
 		w.scratch = block.AppendSlotsOperand(key, b.object.header.Family, b.log)
 		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
 	}
 }
 
-// startVersions makes the versions of the changed blocks odd, in the layers that the commit is applied to, and
-// returns the versions. The caller holds the locks of the keys, or the gate, so no other commit changes them.
-func (w *Writer) startVersions(p *applier) (odd []*atomic.Uint32) {
-	for _, b := range w.slots {
-		l := p.find(b.layer.object, b.layer.spec.Number).l
-		if l == nil {
-			continue // its object is not open
-		}
-		if v := l.versionOf(b.blk); len(b.log) > 0 && v.Load()&1 == 0 {
-			v.Add(1)
-			odd = append(odd, v)
-		}
-	}
-	return odd
+// place is a place among the last changes of an object.
+type place struct {
+	o *Object
+	i int
 }
 
-func finishVersions(odd []*atomic.Uint32) {
-	for _, v := range odd {
-		v.Add(1)
+// startSlots notes which blocks of slots the commit is about to change, of the objects that it is applied to. The caller holds
+// the locks of the keys, or the gate, so no other commit changes them.
+func (w *Writer) startSlots(p *applier) (started []place) {
+	for _, b := range w.slots {
+		x := p.find(b.layer.Object(), b.layer.Number())
+		if x.l == nil || len(b.log) == 0 {
+			continue // its object is not open
+		}
+		if i := x.o.memory.PlaceOf(x.l, b.blk); x.o.memory.Changes().Begin(i) {
+			started = append(started, place{x.o, i})
+		}
+	}
+	return started
+}
+
+// endSlots ends what startSlots began, when memory has the commit, or Pebble does not have it.
+func (p *applier) endSlots(started []place) {
+	for _, x := range started {
+		x.o.memory.Changes().End(x.i, p.last)
 	}
 }

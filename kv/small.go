@@ -62,7 +62,8 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	p := &w.applier
 	p.db = db
 	p.add(o)
-	defer finishVersions(w.startVersions(p))
+	started := w.startSlots(p)
+	defer func() { p.endSlots(started) }()
 	w.beginStrings()
 	defer func() { w.endStrings(true, appended) }()
 	db.pauseAt("commit: started")
@@ -82,7 +83,7 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	p.finish()
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
-			s.layer.setCounters(s.counters)
+			s.layer.SetCounters(s.counters)
 		}
 	}
 	if len(c.Records) > 1 {
@@ -99,16 +100,16 @@ func (w *Writer) smallCommit() *storage.SmallCommit {
 	c.Blocks, c.Slots, c.Counters, c.Records = c.Blocks[:0], c.Slots[:0], c.Counters[:0], c.Records[:0]
 	for i := range w.bits {
 		b := &w.bits[i]
-		c.Blocks = append(c.Blocks, storage.BlockBits{Layer: w.layers[b.ordinal].layer.stored(), Block: b.blk, Bits: &b.BitSet})
+		c.Blocks = append(c.Blocks, storage.BlockBits{Layer: stored(w.layers[b.ordinal].layer), Block: b.blk, Bits: &b.BitSet})
 	}
 	for _, b := range w.slots {
 		if len(b.log) > 0 {
-			c.Slots = append(c.Slots, storage.BlockSlots{Layer: b.layer.stored(), Block: b.blk, Family: b.object.header.Family, Slots: b.log})
+			c.Slots = append(c.Slots, storage.BlockSlots{Layer: stored(b.layer), Block: b.blk, Family: b.object.header.Family, Slots: b.log})
 		}
 	}
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
-			c.Counters = append(c.Counters, storage.LayerCounters{Layer: s.layer.stored(), Values: s.counters})
+			c.Counters = append(c.Counters, storage.LayerCounters{Layer: stored(s.layer), Values: s.counters})
 		}
 	}
 	if v := &w.staged[0]; v.changed {
@@ -123,6 +124,3 @@ func (w *Writer) smallCommit() *storage.SmallCommit {
 	}
 	return c
 }
-
-// stored returns the layer's name in storage.
-func (l *Layer) stored() storage.Layer { return storage.Layer{Object: l.object, Number: l.spec.Number} }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -35,14 +36,8 @@ type snapshot struct {
 	blocks  map[snapshotBlock]*Line
 	loaded  []snapshotBlock // the keys of blocks
 
-	borrows  bool            // a lookup runs that lookup can run again
-	borrowed []borrowedBlock // the blocks in memory that it has used
-}
-
-// borrowedBlock is a block of an open object, in memory.
-type borrowedBlock struct {
-	layer *Layer
-	blk   uint64
+	borrows  bool    // a lookup runs that lookup can run again
+	borrowed []place // of the blocks in memory that it has used
 }
 
 type snapshotBlock struct {
@@ -117,7 +112,7 @@ func (v *snapshot) keep(key []byte, o *Object) {
 
 // load returns a block as of the snapshot. While the snapshot borrows, it may be a block that commits change.
 func (v *snapshot) load(o *Object, l *Layer, blk uint64) (*Line, error) {
-	key := snapshotBlock{l.id(), blk}
+	key := snapshotBlock{idOf(l), blk}
 	if first := v.blocks[key]; first != nil {
 		return first, nil
 	}
@@ -160,7 +155,7 @@ func (v *snapshot) borrowing(look func() error) (kept bool, err error) {
 		v.borrows, v.borrowed = false, v.borrowed[:0]
 	}()
 	err = look()
-	return !slices.ContainsFunc(v.borrowed, func(b borrowedBlock) bool { return b.layer.changed.After(b.blk, v.last) }), err
+	return !slices.ContainsFunc(v.borrowed, func(b place) bool { return b.o.memory.Changes().After(b.i, v.last) || b.o.memory.Ended() }), err
 }
 
 // borrow returns a block in memory if no commit has changed it since the snapshot; else nil.
@@ -169,12 +164,15 @@ func (v *snapshot) borrow(o *Object, l *Layer, blk uint64) *Line {
 	if live == nil || live.header.ID != o.header.ID {
 		return nil
 	}
-	now := live.layer(l.spec.Number)
-	if now == nil || now.changed.After(blk, v.last) { // also if the number is now that of a smaller layer
+	now := live.layer(l.Number())
+	if now == nil { // or the number is now that of a smaller layer: then it has changed since
 		return nil
 	}
-	b := borrowedBlock{now, blk}
-	first := b.layer.Resident(blk)
+	b := place{live, live.memory.PlaceOf(now, blk)}
+	if live.memory.Changes().After(b.i, v.last) {
+		return nil
+	}
+	first := now.InMemory(blk)
 	switch n := len(v.borrowed); {
 	case first == nil || n == 16*maxSnapshotBlocks:
 		return nil
@@ -186,17 +184,17 @@ func (v *snapshot) borrow(o *Object, l *Layer, blk uint64) *Line {
 }
 
 func (v *snapshot) read(o *Object, l *Layer, blk uint64) (*Line, error) {
-	value, closer, err := v.snap.Get(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
+	value, closer, err := v.snap.Get(format.AppendBlockKey(nil, l.Object(), l.Number(), blk))
 	if errors.Is(err, storage.ErrNotFound) {
-		return zeroLine, nil
+		return memory.ZeroLine, nil
 	}
 	if err != nil {
-		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.Number())
 	}
-	first, words := l.newBlock()
+	first, words := l.NewBlock()
 	_, err = block.Decode(words, o.header.Family, value)
 	if err = errors.Join(err, closer.Close()); err != nil {
-		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.Number())
 	}
 	return first, nil
 }

@@ -2,11 +2,14 @@ package kv
 
 import (
 	"context"
+	"sync"
 
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// source is what a Reader reads from: the store as it is (live), the same while no commit is applied (steady), the headers of
+// source is what a Reader reads from: the store as it is (live), perhaps while no commit is applied, the headers of
 // one moment (headers), what a transaction has staged over the store (*Writer), or a snapshot (*snapshot).
 type source interface {
 	// find returns the object under a key, nil if there is none or it has expired by now. For large see ReadOptions.
@@ -30,48 +33,98 @@ type source interface {
 	fixed() bool
 }
 
-// live is the store as it is. It is one pointer, so that an interface holds it without an allocation.
-type live struct{ db *DB }
+// live is the store as it is, for one lookup. It keeps a section of each object that the lookup finds.
+type live struct {
+	db     *DB
+	steady bool // the caller holds apply, shared
+	loads  int  // so far, if steady
 
-func (s live) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
-	return s.db.lookup(key, access{large: large}, now)
+	sections []memory.Section
+	moved    bool // what was read is not of one moment
 }
 
-func (s live) load(o *Object, l *Layer, blk uint64) (*Line, error) {
-	return s.db.load(o, l, blk, false)
+func (db *DB) live() *live {
+	s := lives.Get().(*live)
+	s.db, s.steady, s.loads, s.moved = db, false, 0, false
+	return s
 }
 
-func (live) counter(l *Layer, i int) uint64 { return l.Counter(i) }
+// lives has memory for lookups.
+var lives = sync.Pool{New: func() any { return new(live) }}
 
-func (s live) size(context.Context) (uint64, error) { return s.db.keys.Load(), nil }
-
-func (s live) disk() storage.Reader { return s.db.store }
-
-func (live) writer() *Writer { return nil }
-
-func (live) fixed() bool { return false }
-
-// steady is the store as it is, for a caller that holds apply, shared. A lookup of many blocks would hold up commits for
-// long: it gets ErrMoved.
-type steady struct {
-	live
-	loads *int // so far
-}
-
-func (s steady) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
-	return s.db.lookup(key, access{steady: true, large: large}, now)
-}
-
-func (s steady) load(o *Object, l *Layer, blk uint64) (*Line, error) {
-	if *s.loads++; *s.loads > maxSnapshotBlocks {
-		return nil, ErrMoved
+// end ends a lookup. Its Reader is not used any more.
+func (s *live) end() {
+	clear(s.sections)
+	s.db, s.sections = nil, s.sections[:0]
+	if cap(s.sections) <= 64 {
+		lives.Put(s)
 	}
-	return s.db.load(o, l, blk, true)
 }
+
+func (s *live) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
+	o, err := s.db.find(key, access{steady: s.steady, large: large})
+	if err != nil || o == nil {
+		return nil, err
+	}
+	if !o.inline() {
+		s.section(o)
+		if o.header.Expiry != 0 && o.expiredBy(now) != o.expiredBy(s.db.Now()) {
+			s.moved = true // it expires just now, or was made since
+		}
+	}
+	if o.expiredBy(now) {
+		return nil, nil
+	}
+	return o, nil
+}
+
+// section returns a section of an object, which begins now if there is none. An object may have several.
+func (s *live) section(o *Object) *memory.Section {
+	n := len(s.sections)
+	for i := n - 1; i >= max(0, n-8); i-- {
+		if s.sections[i].Of(&o.memory) {
+			return &s.sections[i]
+		}
+	}
+	s.sections = append(s.sections, memory.Section{})
+	s.sections[n].BeginAnyhow(&o.memory)
+	return &s.sections[n]
+}
+
+// load reads a block. A steady lookup of many blocks would hold up commits for long: it gets errMoved.
+func (s *live) load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	if s.loads++; s.steady && s.loads > maxSnapshotBlocks {
+		return nil, errMoved
+	}
+	if o.header.Family != block.FamilyBits {
+		s.section(o).Note(l, blk)
+	}
+	return s.db.load(o, l, blk, s.steady)
+}
+
+// valid reports whether all objects that were found, and their blocks, were so at one moment.
+func (s *live) valid() bool {
+	for i := range s.sections {
+		if !s.sections[i].ValidOnDisk() {
+			return false
+		}
+	}
+	return !s.moved
+}
+
+func (*live) counter(l *Layer, i int) uint64 { return l.Counter(i) }
+
+func (s *live) size(context.Context) (uint64, error) { return s.db.keys.Load(), nil }
+
+func (s *live) disk() storage.Reader { return s.db.store }
+
+func (*live) writer() *Writer { return nil }
+
+func (*live) fixed() bool { return false }
 
 // headers is the headers of all keys at one moment, which is after before. Blocks and counters are those of live.
 type headers struct {
-	live
+	*live
 	keys   storage.Reader
 	before int64
 }
@@ -85,7 +138,7 @@ func (s *headers) find(key []byte, large func(value []byte) error, now int64) (*
 	case h == nil || err != nil || h.Hidden || h.Expiry != 0 && h.Expiry <= s.before:
 		return nil, err
 	case h.Expiry != 0 && h.Expiry <= now: // at the moment, or since, when it may have had another expiry
-		return nil, ErrMoved
+		return nil, errMoved
 	}
 	return &Object{db: s.db, key: string(key), header: h}, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -39,11 +40,6 @@ type changes struct {
 // fewStaged is how many things are found faster by going through them than by a map.
 const fewStaged = 16
 
-// layerID names a layer in all incarnations of its object.
-type layerID struct{ object, number uint64 }
-
-func (l *Layer) id() layerID { return layerID{l.object, l.spec.Number} }
-
 // stagedLayer is what a writer has staged of a layer, except its blocks.
 type stagedLayer struct {
 	layer    *Layer
@@ -64,7 +60,7 @@ type stagedPlace struct {
 
 // ordinal returns the ordinal of a layer, -1 if it has none.
 func (w *Writer) ordinal(l *Layer) int {
-	id := l.id()
+	id := idOf(l)
 	if w.layerIndex != nil {
 		if i, ok := w.layerIndex[id]; ok {
 			return i
@@ -73,7 +69,7 @@ func (w *Writer) ordinal(l *Layer) int {
 	}
 	for i := len(w.layers) - 1; i >= 0; i-- {
 		w.steps++
-		if s := &w.layers[i]; s.layer.object == id.object && s.layer.spec.Number == id.number && !s.gone {
+		if s := &w.layers[i]; s.layer.Object() == id.object && s.layer.Number() == id.number && !s.gone {
 			return i
 		}
 	}
@@ -98,12 +94,12 @@ func (w *Writer) addLayer(l *Layer) int {
 	w.grow(2 * int(unsafe.Sizeof(stagedLayer{})))
 	switch {
 	case w.layerIndex != nil:
-		w.layerIndex[l.id()] = i
+		w.layerIndex[idOf(l)] = i
 	case len(w.layers) > fewStaged:
 		w.layerIndex = make(map[layerID]int)
 		for i := range w.layers {
 			if s := &w.layers[i]; !s.gone {
-				w.layerIndex[s.layer.id()] = i
+				w.layerIndex[idOf(s.layer)] = i
 			}
 		}
 	}
@@ -117,11 +113,11 @@ func (w *Writer) dropLayer(l *Layer) {
 		return
 	}
 	w.layers[i].gone = true
-	delete(w.layerIndex, l.id())
+	delete(w.layerIndex, idOf(l))
 	w.onUndo(func() {
 		w.layers[i].gone = false
 		if w.layerIndex != nil {
-			w.layerIndex[l.id()] = i
+			w.layerIndex[idOf(l)] = i
 		}
 	})
 }
@@ -129,7 +125,7 @@ func (w *Writer) dropLayer(l *Layer) {
 // truncateLayers removes the layers from the n-th on, of which nothing is staged any more.
 func (w *Writer) truncateLayers(n int) {
 	for i := n; i < len(w.layers); i++ {
-		if id := w.layers[i].layer.id(); w.layerIndex != nil && w.layerIndex[id] == i {
+		if id := idOf(w.layers[i].layer); w.layerIndex != nil && w.layerIndex[id] == i {
 			delete(w.layerIndex, id)
 		}
 	}
@@ -187,7 +183,7 @@ func (w *Writer) stagedBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if w.findBits(l, blk) < 0 {
 		return w.block(o, l, blk)
 	}
-	first, words := l.newBlock()
+	first, words := l.NewBlock()
 	return first, w.ReadBlock(o, l, blk, words)
 }
 
@@ -245,7 +241,7 @@ func (w *Writer) forgetGone() {
 	for i := range w.layers {
 		s := &w.layers[i]
 		if s.gone {
-			*s = stagedLayer{layer: &Layer{object: s.layer.object, spec: s.layer.spec}, gone: true} // without its table
+			*s = stagedLayer{layer: memory.NewLayer(s.layer.Object(), s.layer.Spec()), gone: true} // without its table
 		}
 		s.bits, s.slots = 0, 0
 	}
@@ -273,13 +269,13 @@ func (w *Writer) changedObjects() map[uint64]bool {
 	ids := make(map[uint64]bool)
 	for i := range w.layers {
 		// No lookup looks into a log.
-		if s := &w.layers[i]; (s.counted || s.bits > 0) && s.layer.spec.Layout != LayoutLog {
-			ids[s.layer.object] = true
+		if s := &w.layers[i]; (s.counted || s.bits > 0) && s.layer.Spec().Layout != LayoutLog {
+			ids[s.layer.Object()] = true
 		}
 	}
 	for _, b := range w.slots {
 		if len(b.log) > 0 {
-			ids[b.layer.object] = true
+			ids[b.layer.Object()] = true
 		}
 	}
 	return ids

@@ -115,7 +115,7 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*stagedKey,
 // renew looks up an unchanged key again if its object has ended: in a transaction objects can be closed at any time,
 // see evictObject.
 func (w *Writer) renew(v *stagedKey) error {
-	if v.changed || v.object == nil || !v.object.ended() {
+	if v.changed || v.object == nil || !v.object.memory.Ended() {
 		return nil
 	}
 	o, err := w.db.find([]byte(v.key), access{})

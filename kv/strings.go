@@ -96,7 +96,7 @@ func (r Reader) copied(key []byte) ([]byte, error) {
 // half a commit. If a commit has begun since, the old string and the new one are both right. Who has seen the new one,
 // and then reads another key that the commit changes, finds the lock taken.
 func (db *DB) StringInMemory(key, dst []byte) (value []byte, known bool) {
-	if !db.Ready() || len(key) > MaxKeyLen {
+	if !db.ready() || len(key) > MaxKeyLen {
 		return nil, false
 	}
 	found, stored, expiry := db.strings.Try(db.hash(key), key, dst)

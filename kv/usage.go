@@ -32,7 +32,7 @@ func (r Reader) Stats(key []byte) (*KeyStats, error) {
 		return s, err
 	}
 	for _, l := range o.layers {
-		s.Bytes += l.spec.Bytes()
+		s.Bytes += l.Spec().Bytes()
 	}
 	if s.Disk, s.Resident, err = r.db.ObjectBytes(o); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -256,11 +257,11 @@ func (w *Writer) Now() int64 {
 
 // block returns a block as of the last commit. The writer holds the lock of the key, so no commit changes the block.
 func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
-	if first := l.Resident(blk); first != nil {
+	if first := l.InMemory(blk); first != nil {
 		return first, nil
 	}
 	if s := w.stagedLayer(l); s != nil && s.madeFor != nil {
-		return zeroLine, nil
+		return memory.ZeroLine, nil
 	}
 	if w.lastLayer == l && w.lastBlk == blk {
 		return w.lastFirst, nil

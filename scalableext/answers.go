@@ -136,7 +136,7 @@ func Answer[F, T any](c *module.Call, h *Handle[F], ask func(*F, kv.Reader) T, s
 	}
 	var said T
 	charged := false
-	err := h.readSteady(func(r kv.Reader) error {
+	err := h.Read(func(r kv.Reader) error {
 		o, f, err := h.find(r)
 		if err == nil && !charged {
 			charged, err = true, c.Charge(len(o.Layers())*answerBytes)

@@ -67,8 +67,8 @@ type Lookups interface {
 	Block(hash uint64) uint64 // of the newest layer
 	Touch(db *kv.DB, hash uint64)
 
-	// Resident answers from resident blocks alone. If they do not decide, known is false.
-	Resident(hash uint64) (present, known bool)
+	// InMemory answers from memory alone. If it does not decide, known is false.
+	InMemory(hash uint64) (present, known bool)
 
 	// Load answers, and reads blocks that are not resident.
 	Load(r kv.Reader, hash uint64) (present bool, err error)
@@ -89,7 +89,7 @@ func LookMany[F, T any](
 			if i == 0 && h.DB.Sampled(itemHash) {
 				c.Touch(h.DB, itemHash)
 			}
-			present[i], known = c.Resident(itemHash)
+			present[i], known = c.InMemory(itemHash)
 		}
 		if !known {
 			cold = append(cold, BatchItem{itemHash, c.Block(itemHash), i})
@@ -123,7 +123,7 @@ func (h *Handle[F]) MayContainMany(items int, present []bool, look func(kv.Reade
 		return err
 	}
 	var found *kv.Object
-	err := h.readSteady(func(r kv.Reader) error {
+	err := h.Read(func(r kv.Reader) error {
 		o, f, err := h.find(r)
 		if err != nil {
 			return err

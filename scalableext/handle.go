@@ -151,24 +151,6 @@ func (h *Handle[F]) WriteItems(level kv.Durability, stage func(*kv.Writer) (int,
 	return n, full
 }
 
-// ErrMoved is the error by which a lookup asks to be repeated, because blocks changed while it read them, or because
-// the filter was closed.
-var ErrMoved = errors.New("scalableext: blocks changed during a lookup")
-
-// tries is how often a lookup runs before it reads a snapshot.
-const tries = 3
-
-// readSteady is Read for a lookup that returns ErrMoved if blocks changed while it read them, or if the filter was
-// closed. It repeats the lookup, finally on a snapshot, which no commit changes.
-func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
-	for range tries {
-		if err := h.Read(look); !errors.Is(err, ErrMoved) {
-			return err
-		}
-	}
-	return h.DB.ReadWith(kv.ReadOptions{Long: true}, look)
-}
-
 // maxBatch is the most that BatchSize returns. chainBytes is the most that a filter takes of a commit, besides its key,
 // if it grows by all possible layers: a header with them, and the counters of each.
 const (
@@ -194,9 +176,9 @@ func (h *Handle[F]) ownBytes() int {
 // Room returns how many bytes of w's commit are left for items.
 func (h *Handle[F]) Room(w *kv.Writer) int { return w.Room() - h.ownBytes() }
 
-// Look resolves the key, and calls look with the filter. It repeats look if it returns ErrMoved, see readSteady.
+// Look resolves the key, and calls look with the filter. It may run several times, see kv.DB.Read.
 func (h *Handle[F]) Look(look func(kv.Reader, *F) error) error {
-	return h.readSteady(func(r kv.Reader) error {
+	return h.Read(func(r kv.Reader) error {
 		f, err := h.Find(r)
 		if err != nil {
 			return err
@@ -245,7 +227,7 @@ func (h *Handle[F]) find(r kv.Reader) (*kv.Object, *F, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if !r.Fixed() { // no commit changes what a snapshot finds
+	if r.Remembers() {
 		h.Current.Store(f)
 	}
 	if h.ctx != nil {

@@ -17,26 +17,26 @@ import (
 // CountRate is how many lookups one that is counted stands for.
 const CountRate = residency.CountRate
 
-// CountResident counts a lookup of a program that was answered from memory, and of which kv.DB.Counted was true.
-func (h *Handle[F]) CountResident(o *kv.Object, present bool) {
+// CountInMemory counts a lookup of a program that was answered from memory, and of which kv.DB.Counted was true.
+func (h *Handle[F]) CountInMemory(o *kv.Object, present bool) {
 	if h.ctx == nil {
 		o.Uses().Lookup(present, CountRate)
 	}
 }
 
-// resident is a filter that answers from memory.
-type resident interface {
+// inMemory is a filter that answers from memory.
+type inMemory interface {
 	Touch(db *kv.DB, hash uint64)               // counts a lookup for the cache
-	Resident(hash uint64) (present, known bool) // known is false if memory does not decide
+	InMemory(hash uint64) (present, known bool) // known is false if memory does not decide
 }
 
-// CountedResident answers a lookup of a program from memory, and counts it. Of it kv.DB.Counted is true.
-func (h *Handle[F]) CountedResident(f resident, o *kv.Object, hash uint64) (present, known bool) {
+// CountedInMemory answers a lookup of a program from memory, and counts it. Of it kv.DB.Counted is true.
+func (h *Handle[F]) CountedInMemory(f inMemory, o *kv.Object, hash uint64) (present, known bool) {
 	if h.DB.Sampled(hash) {
 		f.Touch(h.DB, hash)
 	}
-	if present, known = f.Resident(hash); known {
-		h.CountResident(o, present)
+	if present, known = f.InMemory(hash); known {
+		h.CountInMemory(o, present)
 	}
 	return present, known
 }

@@ -16,12 +16,12 @@ var areas = []area{
 		pkg:   "./bitmapext",
 		tests: []string{"./bitmapext", "."},
 		functions: `
-			(*String).Bytes (*String).Find (*String).Streak (*String).edit (*String).intoBlocks (*String).lines
-			(*String).moved (*String).next (*String).part (*String).rebuild (*String).setRange (*combination).and
+			(*String).Find (*String).Streak (*String).edit (*String).intoBlocks (*String).lines
+			(*String).next (*String).part (*String).rebuild (*String).setRange (*combination).and
 			(*combination).fold (*combination).next (*editor).done (*editor).putInBlock (*field).at (*field).extended
 			(*verifier).Block (*verifier).Done (*words).and (*words).andNot (*words).flip (*words).lines (*words).or
-			(*words).orTwice (*words).set (*words).setBytes (*words).xor Look Resident SetBit SetRange bitNumber
-			checkLength combine editFields open store with`,
+			(*words).orTwice (*words).set (*words).setBytes (*words).xor InMemory Look SetBit SetRange bitNumber
+			checkLength combine editFields open store`,
 	},
 	{
 		pkg:   "./bloomext",
@@ -30,8 +30,8 @@ var areas = []area{
 			(*Filter).AddFitting (*Filter).Added (*Filter).BatchSize (*Filter).ImportForeign (*Filter).MayContain
 			(*Filter).add (*Filter).beginLoad (*Filter).remember (*Filter).residentSeries (*Filter).stage (*ahead).add (*ahead).store
 			(*filter).alive (*filter).asked (*filter).beyond (*filter).dumpChunk (*filter).fewItems (*filter).info
-			(*filter).noted (*filter).pair (*filter).residentPair (*flat).checkEnd (*flat).leaveOutSet (*flat).place
-			(*flat).resident (*flatParams).valid (*foreignFile).copyTo (*stager).absent (*stager).addAll (*stager).addFull
+			(*filter).noted (*filter).pair (*filter).pairInMemory (*flat).checkEnd (*flat).leaveOutSet (*flat).place
+			(*flat).inMemory (*flatParams).valid (*foreignFile).copyTo (*stager).absent (*stager).addAll (*stager).addFull
 			(*stager).addPair (*stager).addPairs (*stager).addRecent (*stager).appendLog (*stager).baseHas (*stager).beginFilling
 			(*stager).endLog (*stager).fillFrom (*stager).full (*stager).growFlat (*stager).growFor (*stager).growLogged
 			(*stager).log (*stager).newAhead (*stager).replaceNewest (*stager).roomIn (*stager).setPair (*stager).turn
@@ -152,7 +152,7 @@ var areas = []area{
 		tests: []string{"./cuckooext", "./kv"},
 		functions: `
 			(*Filter).MayContain (*Filter).addIfAbsent (*Filter).beginLoad (*Filter).loadSlots (*compacter).move
-			(*filter).compatibleVersions (*filter).dumpChunk (*filter).findIn (*filter).occupied (*filter).setGeometries
+			(*filter).dumpChunk (*filter).findIn (*filter).occupied (*filter).setGeometries
 			(*geometry).load (*geometry).most (*geometry).partner (*geometry).place (*layer).follows (*layer).nestedIn
 			(*stager).addAgain (*stager).addCompatible (*stager).addTo (*stager).compactFrom (*stager).compactionFits
 			(*stager).enough (*stager).growCompatible (*stager).kick (*stager).relocate (*stager).removeCompatible compact
@@ -175,6 +175,14 @@ var areas = []area{
 			NewCollector Once OnceTx beginOnce encoded runOnce unfiltered`,
 	},
 	{
+		pkg:   "./kv/memory",
+		tests: []string{"./kv/memory", "./kv"},
+		functions: `
+			(*Layer).Close (*Layer).Install (*Layer).Release (*Layer).ReplaceZero (*Object).Init (*Object).MoveOn
+			(*Section).Begin (*Section).Block (*Section).Note (*Section).Slots (*Section).Valid (*Section).ValidOnDisk
+			(*Section).beginTimed (*Section).giveUp (*Section).unchanged places`,
+	},
+	{
 		pkg:   "./kv",
 		tests: []string{"./kv", "./txn", "./bloomext", "."},
 		functions: `
@@ -182,9 +190,9 @@ var areas = []area{
 			(*DB).ItemHash (*DB).Metrics (*DB).ReadWith (*DB).Reclaim (*DB).Size (*DB).StringInMemory (*DB).Sweep
 			(*DB).View (*DB).awaitSequence (*DB).begin (*DB).checkSpec (*DB).closeObject (*DB).commitRepair (*DB).compact
 			(*DB).countEntries (*DB).countNotes (*DB).dropUnwritten (*DB).enter (*DB).findDropped (*DB).foldBlock
-			(*DB).foldedBlock (*DB).hasFailed (*DB).install (*DB).newObjectID (*DB).newSnapshot (*DB).newWriter
+			(*DB).foldedBlock (*DB).hasFailed (*DB).newObjectID (*DB).newSnapshot (*DB).newWriter
 			(*DB).ownSecret (*DB).readAndInstall (*DB).readBlock (*DB).readSecret (*DB).reclaimSmall (*DB).releaseEnded
-			(*DB).sweep (*DB).track (*Object).expiredBy (*Object).string (*Object).unexpired (*Transaction).Commit
+			(*DB).sweep (*DB).track (*Object).string (*Transaction).Commit
 			(*Transaction).Write (*Transaction).read (*Transaction).release (*Watch).Add (*Watch).Changed
 			(*Writer).AddWords (*Writer).Copy (*Writer).Delete (*Writer).DeleteAll (*Writer).Expire (*Writer).HasBits
 			(*Writer).HasItems (*Writer).Hidden (*Writer).Now (*Writer).Relayer (*Writer).Rename (*Writer).RenameIfFree
@@ -196,11 +204,11 @@ var areas = []area{
 			(*Writer).logSlots (*Writer).lookAt (*Writer).lookFor (*Writer).needsSequence (*Writer).put (*Writer).release
 			(*Writer).removeExpired (*Writer).renew (*Writer).rollBack (*Writer).runWithSavepoint (*Writer).setKeyCounts
 			(*Writer).slotBlock (*Writer).stageBits (*Writer).stageDrops (*Writer).stageExpiry (*Writer).stageLayerDrops
-			(*Writer).stageSlots (*Writer).stageWake (*Writer).startVersions (*Writer).stored (*Writer).takeBackBits
+			(*Writer).stageSlots (*Writer).stageWake (*Writer).startSlots (*Writer).stored (*Writer).takeBackBits
 			(*Writer).takeBackSlots (*Writer).tellWatches (*Writer).writeBlocks (*applier).addLayer (*applier).applyToCache
 			(*applier).header (*applier).take (*headers).find (*slotBlock).shorten (*snapshot).borrow (*snapshot).borrowing
 			(*snapshot).keep (*snapshot).load (*snapshot).take Open Reader.eachHeader damagedBeside damagedBy
-			enterTransaction steady.load`,
+			enterTransaction (*live).load (*live).find (*live).section (*live).valid`,
 	},
 	{
 		pkg:   "./kv/block",

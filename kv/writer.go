@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
@@ -78,19 +77,7 @@ var writers = sync.Pool{New: func() any { return new(Writer) }}
 //
 // Change must write to the store by the writer alone: any other write would wait for itself.
 func (db *DB) Write(level Durability, keys [][]byte, change func(*Writer) error) error {
-	return db.WriteTimed(level, keys, change, nil)
-}
-
-// WriteTimed is Write, and adds to waited, unless it is nil, how long it has waited for locks before the change.
-func (db *DB) WriteTimed(level Durability, keys [][]byte, change func(*Writer) error, waited *time.Duration) error {
-	var began time.Time
-	if waited != nil {
-		began = time.Now()
-	}
 	w, err := db.begin(level, keys...)
-	if waited != nil {
-		*waited += time.Since(began)
-	}
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package module
 
 import (
 	"context"
-	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module/reply"
@@ -27,16 +26,7 @@ func (c *Call) Write(keys [][]byte, change func(*kv.Writer) error) error {
 	if c.Transaction != nil {
 		return c.Transaction.Write(change)
 	}
-	return c.DB.WriteTimed(c.Level(), keys, change, c.Waited())
-}
-
-// Waited returns where the time counts that the command waits for locks, for DB.WriteTimed. It is nil for commands that are
-// Fast or Brief: to ask for the time costs.
-func (c *Call) Waited() *time.Duration {
-	if c.Command == nil || c.Command.Flags&(Fast|Brief) != 0 {
-		return nil
-	}
-	return &c.Session.Waited
+	return c.DB.Write(c.Level(), keys, change)
 }
 
 // Read runs a lookup as kv.DB.Read does, or as part of the call's transaction.

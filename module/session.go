@@ -41,10 +41,6 @@ type Session struct {
 	Keys    KeyCounts
 	missing int // keys that the present call has not found
 
-	// Waited is how long commands waited for locks before they wrote, of those that are neither Fast nor Brief. The caller
-	// of Do may set it back to zero.
-	Waited time.Duration
-
 	// ShortLived says that the caller of Do needs a reply only until the next command. Then that may use the memory of
 	// the reply.
 	ShortLived bool

@@ -19,8 +19,7 @@ type Handle[F any] struct {
 
 	refused error // the error of every use if In could not bind the handle
 
-	call  *module.Call    // the command that the handle is for, nil if it is not for a command
-	ctx   context.Context // of the command, nil without one
+	ctx   context.Context // of the command that the handle is for, nil if it is not for a command
 	found *kv.Object      // that the command has found last, nil for other handles: many goroutines may use those
 
 	// Current is the filter that the last use found. Its object says whether it has ended. It is never nil: at first
@@ -68,7 +67,7 @@ func (h *Handle[F]) Outside(ctx context.Context) error {
 // HandleFor returns a handle on a key for one command.
 func HandleFor[F any](c *module.Call, key []byte, none *F) *Handle[F] {
 	h := NewHandle(c.DB, key, c.Transaction, none)
-	h.call, h.ctx = c, c.Context
+	h.ctx = c.Context
 	return h
 }
 
@@ -104,10 +103,7 @@ func (h *Handle[F]) Write(level kv.Durability, change func(*kv.Writer) error, ot
 	if h.Tx != nil {
 		return h.Tx.Write(change)
 	}
-	if h.call == nil {
-		return h.DB.Write(level, append(others, h.Key), change)
-	}
-	return h.DB.WriteTimed(level, append(others, h.Key), change, h.call.Waited())
+	return h.DB.Write(level, append(others, h.Key), change)
 }
 
 // Change runs a change of the filter, and returns its answer, which is false after an error. If the filter is

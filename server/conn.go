@@ -127,7 +127,7 @@ func (c *conn) newSession() {
 	c.session.Connection = c
 	c.session.Charge = c.charge
 	c.session.Permit = c.permit
-	c.session.Ran = c.server.stats.ran
+	c.session.Ran = c.server.stats.count
 	c.session.ShortLived = true // a reply is copied to out
 }
 
@@ -377,7 +377,6 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		begin = time.Now()
 	}
 	c.chooseLevel(cmd, false)
-	c.session.Waited = 0
 	start := len(c.out)
 	c.executing = cmd != nil && cmd.Name == "EXEC"
 	r := c.runCharged(cmd, words)
@@ -404,7 +403,7 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	c.noteQueued()
 	now := time.Now()
 	took := now.Sub(begin)
-	c.noteUse(now, cmd, len(words), len(c.out)-start, took-c.session.Waited)
+	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
 	c.server.stats.count(cmd, took, c.session.Outcome, r)
 	c.server.slow.add(c, cmd, words, begin, took)
 	c.server.tick(now)

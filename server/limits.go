@@ -222,27 +222,22 @@ func timeOf(words, bytes int) time.Duration {
 	return time.Duration(words)*wordTime + time.Duration(bytes)*time.Microsecond/bytesInMicro
 }
 
-// noteUse counts the processor time of a command. For one that may take long that is the time it took, without what it
-// waited for locks. For other commands it is an estimate: the time they took may be time they waited for the disk or the
-// processor.
+// noteUse counts the processor time of a command. For one that may take long that is the time it took. For other commands
+// it is an estimate: the time they took may be time they waited for the disk or the processor.
 func (c *conn) noteUse(now time.Time, cmd *module.Command, words, replied int, took time.Duration) {
 	d := commandTime + timeOf(words, replied)
 	if mayTakeLong(cmd) {
 		d = max(d, took)
 	}
-	c.addUse(now, d)
-	if mayTakeLong(cmd) && c.session.Outcome == module.Done {
-		c.server.stats.of(cmd).noteTime(took)
-	}
+	c.addUse(now, cmd, d)
 }
 
 // addUse counts what a command has used of the processor, also in the turn, from which the length of the next one is
 // expected. The time that the turn took would not do: it may have waited for a key, and a client that waited would be taken
-// for a busy one. After a long command the next turn is a long one, so that the next words are not decoded, which takes
-// memory, only to wait for it.
-func (c *conn) addUse(now time.Time, d time.Duration) {
+// for a busy one. Nor do commands that take a long turn whatever turn they find.
+func (c *conn) addUse(now time.Time, cmd *module.Command, d time.Duration) {
 	c.use.add(now, d)
-	if c.turn != nil {
+	if c.turn != nil && !c.server.stats.isLong(cmd) {
 		c.turnUsed += d
 	}
 }

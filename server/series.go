@@ -98,7 +98,7 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 	}
 	now := time.Now()
 	took := now.Sub(begin)
-	c.addUse(now, time.Duration(n)*commandTime+timeOf(n*words, len(c.out)-before))
+	c.addUse(now, cmd, time.Duration(n)*commandTime+timeOf(n*words, len(c.out)-before))
 	c.server.stats.countSeries(cmd, n, took, failed)
 	c.server.stats.countKeys(c.session)
 	c.ranTracked(cmd)

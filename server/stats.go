@@ -71,14 +71,9 @@ func (s *stats) count(cmd *module.Command, took time.Duration, outcome module.Ou
 		s.refuse(cmd, r)
 	case outcome == module.Done:
 		s.countSeries(cmd, 1, took, s.countErrors(cmd, r))
-	}
-}
-
-// ran counts a command of a transaction.
-func (s *stats) ran(cmd *module.Command, took time.Duration, outcome module.Outcome, r reply.Reply) {
-	s.count(cmd, took, outcome, r)
-	if outcome == module.Done && mayTakeLong(cmd) {
-		s.of(cmd).noteTime(took)
+		if mayTakeLong(cmd) {
+			s.of(cmd).noteTime(took)
+		}
 	}
 }
 

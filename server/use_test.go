@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -46,8 +45,8 @@ func TestUse_timeTaken(t *testing.T) {
 	}
 }
 
-// The next turn of a connection is expected to be long if it did much in the last one. A fast command that waited did
-// not do much.
+// The next turn of a connection is expected to be long if it did much in the last one. A command that waited did not do
+// much, nor is one counted that was expected to take long: it needs a long turn whatever comes after it.
 func TestUse_nextTurn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		flags  module.Flags
@@ -55,7 +54,7 @@ func TestUse_nextTurn(t *testing.T) {
 		long   bool
 	}{
 		"a fast command that waited":          {flags: module.Fast},
-		"a command that was expected to last": {long: true},
+		"a command that was expected to last": {},
 		"another":                             {before: "NAP short => +OK", long: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -81,65 +80,6 @@ func TestUse_nextTurn(t *testing.T) {
 			}
 			giveBack()
 			c.want("+PONG")
-		})
-	}
-}
-
-// What a command waits for locks does not count: after one that a transaction held up for longer than the burst, its
-// connection needs no turn, and the command is not expected to take long.
-func TestUse_waited(t *testing.T) {
-	const hold, budget = 60 * time.Millisecond, time.Second
-	for _, tt := range []struct {
-		line, again string
-		hold, took  time.Duration
-	}{
-		{"BF.MADD f a b", "[:0 :0]", hold, hold},
-		{"BITOP NOT d k", ":0", hold, hold},
-		{"EXEC", "-ERR EXEC without MULTI", hold, hold},
-		{"EXEC", "-ERR EXEC without MULTI", 2 * budget, budget}, // it is given up
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var w *world
-			turns := -1
-			test := module.Module{Name: "test", Commands: []module.Command{{
-				Name: "TURNS", Arity: 1, Flags: module.ReadOnly | module.Fast, Group: "test", Summary: "Tests.",
-				Handler: func(*module.Call) reply.Reply { turns = w.server.TurnsHeld(); return reply.OK },
-			}}}
-			o := server.Options{}.WithTimes(long, long, long)
-			w = serveStore(t, kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(test)}, o.WithBurst(50*time.Millisecond))
-			c := w.client()
-			line := tt.line
-			if line == "EXEC" {
-				c.answers("MULTI => +OK\nSET k v => +QUEUED")
-			}
-			held, ended := make(chan struct{}), make(chan error)
-			go func() {
-				ended <- w.db.Update(t.Context(), func(*sievekv.Tx) error {
-					close(held)
-					time.Sleep(tt.hold)
-					return nil
-				})
-			}()
-			<-held
-			began := time.Now()
-			c.do(line)
-			if took := time.Since(began); took != tt.took {
-				t.Errorf("%s took %v, want %v", line, took, tt.took)
-			}
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			if c.answers("TURNS => +OK"); turns != 0 {
-				t.Errorf("%s: after it a connection has %d turns, want none", line, turns)
-			}
-			giveBack := w.server.HoldLongTurns()
-			c.send(pipeline(line))
-			synctest.Wait()
-			if n := w.server.LongTurnsWanted(); n != 0 {
-				t.Errorf("%s is expected to take long", line)
-			}
-			giveBack()
-			c.want(tt.again)
 		})
 	}
 }

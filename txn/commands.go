@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -237,7 +236,7 @@ func (s *session) run(c *module.Call, after clock) (list []reply.Reply, err erro
 // has none.
 func (s *session) transact(ctx context.Context, c *module.Call, f func(*kv.Transaction) error) error {
 	if s.writes() {
-		return updateTimed(ctx, c, f)
+		return c.DB.Update(ctx, c.Level(), f)
 	}
 	err := c.DB.View(ctx, f)
 	if errors.Is(err, errChanged) { // the answer must be as durable as any other
@@ -246,23 +245,6 @@ func (s *session) transact(ctx context.Context, c *module.Call, f func(*kv.Trans
 		}
 	}
 	return err
-}
-
-// updateTimed runs f in a transaction that writes. The time until f is called, or until the transaction is given up before,
-// counts as waited for.
-func updateTimed(ctx context.Context, c *module.Call, f func(*kv.Transaction) error) error {
-	began, waits := time.Now(), true
-	ended := func() {
-		if waits {
-			c.Session.Waited += time.Since(began)
-		}
-		waits = false
-	}
-	defer ended()
-	return c.DB.Update(ctx, c.Level(), func(tx *kv.Transaction) error {
-		ended()
-		return f(tx)
-	})
 }
 
 // writes reports whether a queued command may write.

@@ -25,7 +25,7 @@ func (e edit) apply(data []byte) ([]byte, error) {
 }
 
 // forcedOrders are the tests that force one order of steps each. They are fast, so every mutation faces all of them.
-const forcedOrders = "^Test(Add|Load|Evict|EvictObject|Commit|Open|Read|Lookup|Fold|Acknowledge|Durable|Gather|View|Watch|Slots|Shrink|Compact)(_|$)"
+const forcedOrders = "^Test(Add|Load|Evict|EvictObject|Commit|Open|Read|Lookup|Fold|Acknowledge|Durable|Gather|View|Watch|Section|Slots|Shrink|Compact)(_|$)"
 
 func inKV(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: forcedOrders}

@@ -44,10 +44,10 @@ type shadow struct {
 }
 
 const (
-	shadowKeys   = 2
-	shadowItems  = 4000
-	shadowHot    = 20 // of these items, half of all that happens is about one
-	shadowAsks   = 6000
+	shadowKeys  = 2
+	shadowItems = 4000
+	shadowHot   = 20 // of these items, half of all that happens is about one
+	shadowAsks  = 6000
 )
 
 func (s *shadow) run() {

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/memory"
 )
 
 // Source is what a string is read from: a kv.Reader or a *kv.Writer.
@@ -215,8 +214,8 @@ func (s *String) Object() *kv.Object { return s.object }
 // InMemory reports whether bit n is set of a string in blocks that an earlier lookup has found. known is false if the
 // object is not what its key maps to now, or if the block is not in memory.
 func InMemory(db *kv.DB, o *kv.Object, n uint64) (on, known bool) {
-	var s memory.Section
-	if !s.Begin(o.Memory()) {
+	s := o.Memory().BeginSlots()
+	if !s.Usable() {
 		return false, false
 	}
 	layers, i := o.Layers(), n/8
@@ -228,7 +227,7 @@ func InMemory(db *kv.DB, o *kv.Object, n uint64) (on, known bool) {
 	if db.Sampled(n * 0x9e3779b97f4a7c15 >> 40) {
 		db.Touch(o, l, blk)
 	}
-	first := s.Slots(l, blk)
+	first := s.Block(l, blk)
 	if first == nil {
 		return false, false
 	}

@@ -114,6 +114,7 @@ func openFilter(o *kv.Object) (any, error) {
 	}
 	if f.window = chain.Params.Window; f.window.Is() {
 		f.windowed = true
+		o.Memory().SetTimed()
 		if err := f.openSlices(); err != nil {
 			return nil, err
 		}
@@ -165,7 +166,7 @@ func openLayer(chain scalableext.Params, l *kv.Layer) (layer, error) {
 
 // inMemory answers for some of the layers, from memory alone. If it does not decide, or the answer is "absent" and the section
 // is not valid, known is false. An add that writes nothing because the item is present asks whether the section is valid.
-func (f *filter) inMemory(s *memory.Section, h uint64, layers []layer) (present, known bool) {
+func (f *filter) inMemory(s memory.Section, h uint64, layers []layer) (present, known bool) {
 	known = true
 	for i := range layers {
 		l := &layers[i]

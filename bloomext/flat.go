@@ -234,7 +234,7 @@ func (l *flat) place(x uint64) uint64 {
 }
 
 // inMemory answers from memory alone. It is not known if all bits that are in memory are set, but some are not in memory.
-func (l *flat) inMemory(s *memory.Section, p pair) (present, known bool) {
+func (l *flat) inMemory(s memory.Section, p pair) (present, known bool) {
 	known = true
 	for j := range uint64(l.hashes) {
 		at := l.place(l.number(p, j))
@@ -264,7 +264,7 @@ func (l *flat) load(r kv.Reader, o *kv.Object, p pair) (bool, error) {
 }
 
 // pairInMemory is inMemory for the layouts other than the native one.
-func (f *filter) pairInMemory(s *memory.Section, p pair) (present, known bool) {
+func (f *filter) pairInMemory(s memory.Section, p pair) (present, known bool) {
 	known = true
 	for i := range f.layers {
 		in, decided := f.layers[i].flat.inMemory(s, p)
@@ -273,7 +273,7 @@ func (f *filter) pairInMemory(s *memory.Section, p pair) (present, known bool) {
 		}
 		known = known && decided
 	}
-	return false, known
+	return false, known && s.Valid()
 }
 
 // loadPair is load for the layouts other than the native one.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/radix"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -237,8 +236,8 @@ func (l *flat) leaveOutSet(places []uint64) []uint64 {
 
 // askPairs answers items from resident blocks, and then the others.
 func askPairs[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
-	var s memory.Section
-	usable := h.Tx == nil && s.Begin(c.object.Memory()) // memory lacks what the transaction has staged
+	s := c.object.Memory().Begin()
+	usable := h.Tx == nil && s.Usable() // memory lacks what the transaction has staged
 	for i, item := range items {
 		if err := h.GivenUp(i); err != nil {
 			return err
@@ -248,7 +247,7 @@ func askPairs[T any](h *handle, c *filter, r kv.Reader, items []T, present []boo
 			if i%group == 0 && h.DB.Sampled(p.a) {
 				c.touchPair(h.DB, p)
 			}
-			answer, known := c.pairInMemory(&s, p)
+			answer, known := c.pairInMemory(s, p)
 			if present[i] = answer; known {
 				continue
 			}

@@ -91,7 +91,7 @@ func (f *Filter) remember(before *filter, h uint64) {
 }
 
 // noted is seen for an add: present is true if the filter has the item, and the log need not have it once more.
-func (f *filter) noted(db *kv.DB, s *memory.Section, h uint64) (present, known bool) {
+func (f *filter) noted(db *kv.DB, s memory.Section, h uint64) (present, known bool) {
 	n := f.covered()
 	if present, known = f.seen(db, s, h, f.layers); !present || n == 0 || f.sure.has(h) {
 		return present, known

@@ -63,8 +63,8 @@ func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	var s memory.Section
-	if !s.Begin(c.object.Memory()) {
+	s := c.object.Memory().Begin()
+	if !s.Usable() {
 		return lookup(h, item)
 	}
 	if c.flat {
@@ -88,7 +88,7 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 			return false, nil
 		}
 	}
-	if present, known := c.inMemory(&s, hash, c.layers); known {
+	if present, known := c.inMemory(s, hash, c.layers); known {
 		return present, nil
 	}
 	return lookup(h, item)
@@ -96,7 +96,7 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 
 // mayContainCounted is MayContain for a lookup that is counted.
 func mayContainCounted(h *handle, c *filter, s memory.Section, hash uint64, item []byte) (bool, error) {
-	if present, known := c.seen(h.DB, &s, hash, c.layers); known {
+	if present, known := c.seen(h.DB, s, hash, c.layers); known {
 		h.CountInMemory(c.object, present)
 		return present, nil
 	}
@@ -120,17 +120,17 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 		c.touchMemory(hashes[:calls.Len()])
 	}
 	for ; n < calls.Len(); n++ {
-		var s memory.Section
-		if !s.Begin(c.object.Memory()) {
+		s := c.object.Memory().Begin()
+		if !s.Usable() {
 			return n
 		}
 		var present, decided bool
 		if c.flat {
-			present, decided = c.seenPair(h.DB, &s, c.pair(calls.Args(n)[1]))
+			present, decided = c.seenPair(h.DB, s, c.pair(calls.Args(n)[1]))
 		} else if known && c.grown() {
-			present, decided = c.noted(h.DB, &s, hashes[n])
+			present, decided = c.noted(h.DB, s, hashes[n])
 		} else {
-			present, decided = c.seen(h.DB, &s, hashes[n], c.asked(&s, known))
+			present, decided = c.seen(h.DB, s, hashes[n], c.asked(s, known))
 		}
 		if !decided || known && !(present && s.Valid()) { // see add
 			return n
@@ -142,7 +142,7 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 
 // mayContainPair is MayContain for a filter that was found, with another layout than the native one.
 func mayContainPair(h *handle, c *filter, s memory.Section, p pair, item []byte) (bool, error) {
-	if present, known := c.seenPair(h.DB, &s, p); known {
+	if present, known := c.seenPair(h.DB, s, p); known {
 		if h.DB.Counted(p.a) {
 			h.CountInMemory(c.object, present)
 		}
@@ -171,9 +171,8 @@ func (f *Filter) Add(item []byte) (bool, error) { return f.add(item, nil) }
 func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	var s memory.Section
-	if s.Begin(c.object.Memory()) {
-		present, known, hash := c.has(h.DB, &s, item)
+	if s := c.object.Memory().Begin(); s.Usable() {
+		present, known, hash := c.has(h.DB, s, item)
 		if present && s.Valid() { // else the bits may be those of the key that it was renamed to
 			h.CountKnown(c.object, hash)
 			return false, h.DB.Acknowledge(c.object, f.level)
@@ -186,7 +185,7 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 }
 
 // has looks for an item that is to be added in resident blocks, and returns a hash of it.
-func (f *filter) has(db *kv.DB, s *memory.Section, item []byte) (present, known bool, hash uint64) {
+func (f *filter) has(db *kv.DB, s memory.Section, item []byte) (present, known bool, hash uint64) {
 	if f.flat {
 		p := f.pair(item)
 		present, known = f.seenPair(db, s, p)
@@ -201,7 +200,7 @@ func (f *filter) has(db *kv.DB, s *memory.Section, item []byte) (present, known 
 }
 
 // seen is inMemory, and counts the lookup for the cache.
-func (f *filter) seen(db *kv.DB, s *memory.Section, hash uint64, layers []layer) (present, known bool) {
+func (f *filter) seen(db *kv.DB, s memory.Section, hash uint64, layers []layer) (present, known bool) {
 	if db.Sampled(hash) {
 		f.touch(db, hash)
 	}
@@ -209,7 +208,7 @@ func (f *filter) seen(db *kv.DB, s *memory.Section, hash uint64, layers []layer)
 }
 
 // seenPair is seen for the layouts other than the native one.
-func (f *filter) seenPair(db *kv.DB, s *memory.Section, p pair) (present, known bool) {
+func (f *filter) seenPair(db *kv.DB, s memory.Section, p pair) (present, known bool) {
 	if db.Sampled(p.a) {
 		f.touchPair(db, p)
 	}
@@ -587,8 +586,8 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 	}
 	var cold []scalableext.BatchItem
 	var hashes [group]uint64
-	var s memory.Section
-	usable := h.Tx == nil && s.Begin(c.object.Memory()) // memory lacks what the transaction has staged
+	s := c.object.Memory().Begin()
+	usable := h.Tx == nil && s.Usable() // memory lacks what the transaction has staged
 	alive := c.layers[:c.alive(r.Now())]
 	for start := 0; start < len(items); start += group {
 		if err := h.GivenUp(start); err != nil {
@@ -607,7 +606,7 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 		for i := range part {
 			answer, known := false, false
 			if usable {
-				answer, known = c.inMemory(&s, hashes[i], alive)
+				answer, known = c.inMemory(s, hashes[i], alive)
 			}
 			present[start+i] = answer
 			if !known && !answer {

@@ -65,7 +65,7 @@ func (f *filter) taking(now int64) int {
 }
 
 // asked returns the layers that decide an answer: those alive, or taking if the answer is that of an add.
-func (f *filter) asked(s *memory.Section, add bool) []layer {
+func (f *filter) asked(s memory.Section, add bool) []layer {
 	switch {
 	case !f.windowed:
 		return f.layers
@@ -78,7 +78,7 @@ func (f *filter) asked(s *memory.Section, add bool) []layer {
 // mayContainRecent is MayContain for a windowed filter that was found.
 func mayContainRecent(h *handle, c *filter, s memory.Section, item []byte) (bool, error) {
 	hash := c.hash.Sum(item)
-	if present, known := c.seen(h.DB, &s, hash, c.asked(&s, false)); known {
+	if present, known := c.seen(h.DB, s, hash, c.asked(s, false)); known {
 		if h.DB.Counted(hash) {
 			h.CountInMemory(c.object, present)
 		}

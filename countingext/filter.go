@@ -7,7 +7,6 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -92,14 +91,14 @@ func (f *filter) oldest() *layer { return &f.layers[len(f.layers)-1] }
 
 // InMemory answers from memory alone. known is false if it does not decide, or if blocks changed meanwhile.
 func (f *filter) InMemory(h uint64) (present, known bool) {
-	var s memory.Section
-	if known = s.Begin(f.object.Memory()); !known {
+	s := f.object.Memory().BeginSlots()
+	if known = s.Usable(); !known {
 		return false, false
 	}
 	for i := range f.layers {
 		l := &f.layers[i]
 		blk, rest := l.layout.Block(h)
-		switch first := s.Slots(l.table, blk); {
+		switch first := s.Block(l.table, blk); {
 		case first == nil:
 			known = false
 		case l.layout.Least(first, rest, h) > 0:

@@ -146,8 +146,8 @@ func (l *layer) words(first *kv.Line) []uint64 { return l.table.Words(first) }
 
 // InMemory answers from memory alone. known is false if it does not decide, or if blocks changed meanwhile.
 func (f *filter) InMemory(h uint64) (present, known bool) {
-	var s memory.Section
-	if !s.Begin(f.object.Memory()) {
+	s := f.object.Memory().BeginSlots()
+	if !s.Usable() {
 		return false, false
 	}
 	present, known = f.inMemory(&s, h)
@@ -155,7 +155,7 @@ func (f *filter) InMemory(h uint64) (present, known bool) {
 }
 
 // inMemory is InMemory, but leaves it to the caller to ask whether the section is valid.
-func (f *filter) inMemory(s *memory.Section, h uint64) (present, known bool) {
+func (f *filter) inMemory(s *memory.SlotSection, h uint64) (present, known bool) {
 	if f.compatible {
 		return f.compatibleInMemory(s, h)
 	}
@@ -163,7 +163,7 @@ func (f *filter) inMemory(s *memory.Section, h uint64) (present, known bool) {
 	for i := range f.layers {
 		l := &f.layers[i]
 		p := l.g.place(h, l.blocks)
-		switch first := s.Slots(l.table, p.blk); {
+		switch first := s.Block(l.table, p.blk); {
 		case first == nil:
 			known = false
 		case l.g.mayContain(l.words(first), p):

@@ -24,7 +24,7 @@ import (
 // Lookups while entries move. An insert that finds no empty slot moves entries of the newest layer to their other
 // buckets, in any blocks. All its moves are one commit, which notes all blocks that it changes from before Pebble has it
 // until memory has all of it. A lookup is valid if none of the blocks that it has read, in all layers, was changing or has
-// changed (memory.Section). So it has read all buckets of its item as they were at one moment, and at that moment an item that
+// changed (memory.SlotSection). So it has read all buckets of its item as they were at one moment, and at that moment an item that
 // was added had its entry in one of them. Which other blocks the commit changed does not matter. A lookup that is not valid
 // is repeated, unless it has found the item.
 //
@@ -157,7 +157,7 @@ func slotOf(words []uint64, slot uint64) byte {
 }
 
 // compatibleInMemory is inMemory for the compatible layout.
-func (f *filter) compatibleInMemory(in *memory.Section, h uint64) (present, known bool) {
+func (f *filter) compatibleInMemory(in *memory.SlotSection, h uint64) (present, known bool) {
 	s := spotOf(h)
 	known = true
 	for i := range f.layers {
@@ -165,7 +165,7 @@ func (f *filter) compatibleInMemory(in *memory.Section, h uint64) (present, know
 		for _, start := range l.both(s) {
 			for at, end := start, start+uint64(l.bucketSize); at < end; {
 				p := scalableext.StretchAt(at, end)
-				first := in.Slots(l.table, p.Block)
+				first := in.Block(l.table, p.Block)
 				if first == nil {
 					known = false
 				} else if _, found := findSlot(l.table.Words(first), p.From, p.To, s.fp); found {

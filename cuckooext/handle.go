@@ -6,7 +6,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -154,8 +153,7 @@ func (f *Filter) AddIfAbsent(item []byte) (bool, error) { return f.addIfAbsent(i
 func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	var s memory.Section
-	if s.Begin(c.object.Memory()) {
+	if s := c.object.Memory().BeginSlots(); s.Usable() {
 		hash := c.hash.Sum(item)
 		present, _ := c.inMemory(&s, hash)
 		present = present && (!c.compatible || int64(len(c.layers)) < maxLayers(h.DB)) // see stager.mayAdd

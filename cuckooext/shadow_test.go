@@ -11,7 +11,6 @@ import (
 
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -104,8 +103,8 @@ func (s *shadow) ask(rng *rand.Rand) {
 	}
 	c := f.h.Current.Load()
 	h := c.hash.Sum(item)
-	var in memory.Section
-	if !in.Begin(c.object.Memory()) {
+	in := c.object.Memory().BeginSlots()
+	if !in.Usable() {
 		return
 	}
 	present, known := c.inMemory(&in, h)

@@ -10,7 +10,10 @@ import (
 )
 
 // usable reports whether a lookup of an object begins.
-func usable(o *kv.Object) bool { return new(memory.Section).Begin(o.Memory()) }
+func usable(o *kv.Object) bool {
+	in := o.Memory().BeginSlots()
+	return in.Usable()
+}
 
 // A commit that changes more than bits or slots makes the words of the objects that it touches busy, from before Pebble has it
 // until it is in memory. A lookup that began before is not valid then, and never again. Objects that the commit does not touch
@@ -50,12 +53,13 @@ func TestSection_commits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, inMemory())
-			objects, before := make(map[string]*kv.Object), make(map[string]*memory.Section)
+			objects, before := make(map[string]*kv.Object), make(map[string]*memory.SlotSection)
 			for _, key := range []string{"k", "l", "other"} {
 				s.createSlots(key)
 				s.must(s.putSlot(key, 0, 1, 5, 7))
-				objects[key], before[key] = s.object(key), new(memory.Section)
-				if !before[key].Begin(objects[key].Memory()) {
+				o := s.object(key)
+				in := o.Memory().BeginSlots()
+				if objects[key], before[key] = o, &in; !in.Usable() {
 					t.Fatal("an object that was just found cannot be used")
 				}
 			}
@@ -96,11 +100,11 @@ func TestSection_slots(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.createSlots("k")
 	s.must(s.putSlot("k", 0, 1, 5, 7))
-	var in memory.Section
-	if !in.Begin(s.object("k").Memory()) {
+	in := s.object("k").Memory().BeginSlots()
+	if !in.Usable() {
 		t.Fatal("an object that was just found cannot be used")
 	}
-	in.Slots(s.layer("k"), 2)
+	in.Block(s.layer("k"), 2)
 	s.must(s.putSlot("k", 0, 1, 6, 7))
 	if !in.Valid() {
 		t.Error("a commit to another block makes a lookup invalid")
@@ -121,8 +125,7 @@ func TestSection_over(t *testing.T) {
 		s := openStore(t, inMemory())
 		s.create("k")
 		o := s.object("k")
-		var in memory.Section
-		in.Begin(o.Memory())
+		in := o.Memory().BeginSlots()
 		over(s)
 		if usable(o) || in.Valid() {
 			t.Errorf("%s: a lookup begins: %t, goes on: %t", name, usable(o), in.Valid())

@@ -218,12 +218,13 @@ func TestSlots_movedMeanwhile(t *testing.T) {
 	s.must(s.putSlot("k", 0, 1, 3, 7))
 	s.wantSlot(s.Read, "k", 0, 1, 3, 7) // brings the block into memory
 	o, l := s.object("k"), s.layer("k")
-	holds := func(in *memory.Section, i int) bool { return block.SlotAt(l.Words(in.Slots(l, 1)), slotFamily, i) == 7 }
+	holds := func(in *memory.SlotSection, i int) bool {
+		return block.SlotAt(l.Words(in.Block(l, 1)), slotFamily, i) == 7
+	}
 	moves := 0
 	find := func() bool {
 		for {
-			var in memory.Section
-			in.Begin(o.Memory())
+			in := o.Memory().BeginSlots()
 			found := holds(&in, 5)
 			if moves++; moves == 1 {
 				s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {

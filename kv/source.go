@@ -39,7 +39,7 @@ type live struct {
 	steady bool // the caller holds apply, shared
 	loads  int  // so far, if steady
 
-	sections []memory.Section
+	sections []memory.SlotSection
 	moved    bool // what was read is not of one moment
 }
 
@@ -79,15 +79,14 @@ func (s *live) find(key []byte, large func(value []byte) error, now int64) (*Obj
 }
 
 // section returns a section of an object, which begins now if there is none. An object may have several.
-func (s *live) section(o *Object) *memory.Section {
+func (s *live) section(o *Object) *memory.SlotSection {
 	n := len(s.sections)
 	for i := n - 1; i >= max(0, n-8); i-- {
 		if s.sections[i].Of(&o.memory) {
 			return &s.sections[i]
 		}
 	}
-	s.sections = append(s.sections, memory.Section{})
-	s.sections[n].BeginAnyhow(&o.memory)
+	s.sections = append(s.sections, o.memory.BeginOnDisk())
 	return &s.sections[n]
 }
 

@@ -11,7 +11,6 @@ import (
 // Object is what lookups in memory need of an open object. All its fields but the word and the last changes stay as they are.
 type Object struct {
 	word    atomic.Uint64
-	slots   bool               // the layers are of slots
 	changes lastchange.Numbers // which commit changed a block last
 	expiry  int64              // Unix milliseconds, 0 for never
 	hidden  bool
@@ -24,7 +23,8 @@ const (
 	wordClosed             // the object was closed to save memory; it has ended, too
 	wordShut               // the store has failed or was closed
 	wordBusy               // a commit that changes more than bits or slots is applied
-	wordTimed              // the object expires, or is hidden
+	wordTimed              // the object expires, or is hidden, or an answer depends on the time
+	wordSlots              // the layers are of slots
 	wordStep   = 1 << 8
 
 	wordUnusable = wordEnded | wordClosed | wordShut | wordBusy
@@ -32,9 +32,12 @@ const (
 
 // Init makes an object of what its header says. The clock returns the time in Unix milliseconds.
 func (o *Object) Init(h *format.Header, clock func() int64) {
-	o.slots, o.expiry, o.hidden, o.clock = h.Family != block.FamilyBits, h.Expiry, h.Hidden, clock
+	o.expiry, o.hidden, o.clock = h.Expiry, h.Hidden, clock
 	if o.expiry != 0 || o.hidden {
-		o.word.Store(wordTimed)
+		o.SetTimed()
+	}
+	if h.Family != block.FamilyBits {
+		o.word.Or(wordSlots)
 	}
 	if h.ID != 0 { // a string in its header has no blocks
 		o.changes = lastchange.New(places(h))
@@ -55,6 +58,9 @@ func places(h *format.Header) (blocks, most uint64) {
 	}
 	return blocks, 512
 }
+
+// SetTimed has sections read the clock, because an answer depends on the time. A type calls it when it opens the object.
+func (o *Object) SetTimed() { o.word.Or(wordTimed) }
 
 // expiredBy reports whether the key counts as missing at a time in Unix milliseconds.
 func (o *Object) expiredBy(now int64) bool { return o.expiry != 0 && o.expiry <= now || o.hidden }

@@ -52,49 +52,58 @@ func TestSection(t *testing.T) {
 				continue
 			}
 			o, l := object(family, nil)
-			var s Section
-			if !s.Begin(o) {
-				t.Fatal("a lookup of an open object does not begin")
-			}
-			if slots {
-				s.Slots(l, 5)
-				s.Slots(l, 5)
-				s.Slots(l, 7)
-			} else {
-				s.Block(l, 5)
-			}
+			valid, onDisk := begin(t, o, l)
 			c.happens(o, l)
-			if s.Valid() != c.memory || s.ValidOnDisk() != c.disk {
-				t.Errorf("%v, %s: valid in memory %t, on the disk %t, want %t and %t", family, name, s.Valid(), s.ValidOnDisk(), c.memory, c.disk)
+			if valid() != c.memory || onDisk() != c.disk {
+				t.Errorf("%v, %s: valid in memory %t, on the disk %t, want %t and %t", family, name, valid(), onDisk(), c.memory, c.disk)
 			}
-			if begins := new(Section).Begin(o); begins != c.begins {
+			if begins := usable(o); begins != c.begins {
 				t.Errorf("%v, %s: another lookup begins: %t, want %t", family, name, begins, c.begins)
 			}
 		}
 	}
 }
 
+// usable reports whether a lookup of an object begins.
+func usable(o *Object) bool {
+	s := o.BeginSlots()
+	return o.Begin().Usable() || o.word.Load()&wordSlots != 0 && s.Usable()
+}
+
+// begin begins lookups in memory and on the disk that read two blocks, and returns whether they are valid.
+func begin(t *testing.T, o *Object, l *Layer) (valid, onDisk func() bool) {
+	t.Helper()
+	if !usable(o) {
+		t.Fatal("a lookup of an open object does not begin")
+	}
+	bits, slots, disk := o.Begin(), o.BeginSlots(), o.BeginOnDisk()
+	if o.word.Load()&wordSlots == 0 {
+		bits.Block(l, 5)
+		return bits.Valid, disk.ValidOnDisk
+	}
+	for _, blk := range []uint64{5, 5, 7} {
+		slots.Block(l, blk)
+		disk.Note(l, blk)
+	}
+	return slots.Valid, disk.ValidOnDisk
+}
+
 // A block that a commit is changing when it is read makes the lookup invalid, also when the commit has failed since.
 func TestSection_changing(t *testing.T) {
 	o, l := object(block.FamilySlots8, nil)
 	o.Changes().Begin(o.PlaceOf(l, 5))
-	var s Section
-	s.Begin(o)
-	s.Slots(l, 5)
+	valid, onDisk := begin(t, o, l)
 	o.Changes().End(o.PlaceOf(l, 5), 0)
-	if s.Valid() || s.ValidOnDisk() {
+	if valid() || onDisk() {
 		t.Error("a lookup that has read a block while it changed is valid")
 	}
 }
 
-// A block of slots that is read as one of bits makes the lookup invalid: nobody would notice that it changes.
-func TestSection_wrongMethod(t *testing.T) {
-	o, l := object(block.FamilySlots8, nil)
-	var s Section
-	s.Begin(o)
-	s.Block(l, 5)
-	if s.Valid() || s.ValidOnDisk() {
-		t.Error("a lookup that has not noted a block of slots is valid")
+// A lookup of bits does not begin with an object of slots: nobody would notice that they change.
+func TestSection_wrongKind(t *testing.T) {
+	o, _ := object(block.FamilySlots8, nil)
+	if o.Begin().Usable() {
+		t.Error("a lookup of bits begins with an object of slots")
 	}
 }
 
@@ -107,19 +116,32 @@ func TestSection_Now(t *testing.T) {
 		begins bool
 	}{{999, true}, {1000, false}, {1001, false}, {5, true}} {
 		now = c.now
-		var s Section
-		if begins := s.Begin(o); begins != c.begins {
-			t.Errorf("at %d, a lookup of a key that expires at 1000 begins: %t", c.now, begins)
+		s := o.Begin()
+		if s.Usable() != c.begins {
+			t.Errorf("at %d, a lookup of a key that expires at 1000 begins: %t", c.now, s.Usable())
 		}
 		now = 1 << 40
-		if got := s.Now(); got != c.now {
+		if got := s.Now(); c.begins && got != c.now {
 			t.Errorf("the time of the lookup is %d, want %d", got, c.now)
 		}
 	}
 	o.End()
 	now = 5
-	if new(Section).Begin(o) {
+	if o.Begin().Usable() {
 		t.Error("a lookup of an object that expires and has ended begins")
+	}
+}
+
+// The time of a lookup is known if a type has said that it matters, or if the key expires.
+func TestObject_SetTimed(t *testing.T) {
+	o, _ := object(block.FamilyBits, nil)
+	o.clock = func() int64 { return 7 }
+	if now := o.Begin().Now(); now != 0 {
+		t.Errorf("the time is %d, though it does not matter", now)
+	}
+	o.SetTimed()
+	if now := o.Begin().Now(); now != 7 {
+		t.Errorf("the time is %d, want 7", now)
 	}
 }
 

@@ -179,8 +179,8 @@ var areas = []area{
 		tests: []string{"./kv/memory", "./kv"},
 		functions: `
 			(*Layer).Close (*Layer).Install (*Layer).Release (*Layer).ReplaceZero (*Object).Init (*Object).MoveOn
-			(*Section).Begin (*Section).Block (*Section).Note (*Section).Slots (*Section).Valid (*Section).ValidOnDisk
-			(*Section).beginTimed (*Section).giveUp (*Section).unchanged places`,
+			(*Object).Begin (*Object).SetTimed (*Object).begin (*SlotSection).Block (*SlotSection).Note (*SlotSection).Valid
+			(*SlotSection).ValidOnDisk (*SlotSection).unchanged places`,
 	},
 	{
 		pkg:   "./kv",

@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"encoding/binary"
 	"slices"
 	"sync"
 
@@ -133,11 +132,6 @@ func (p *applier) applyToCache(b *storage.Batch) {
 			p.dropAll()
 		case key[0] == format.TagExpiry && kind == storage.KindSet:
 			p.db.expiry.Lower(key)
-			p.db.expiring.Add(1)
-		case key[0] == format.TagExpiry && kind == storage.KindDelete:
-			p.db.expiring.Add(-1)
-		case key[0] == format.TagExpiry && kind == storage.KindRangeDelete:
-			p.db.expiring.None()
 		case key[0] == format.TagMeta && key[1] == format.MetaKeys:
 			p.keyCount(key, value, kind)
 		}
@@ -311,15 +305,15 @@ func (p *applier) take(o *Object) {
 	}
 }
 
-// keyCount sets the number of keys of a group, or of all groups to 0.
+// keyCount sets the numbers of keys of a group, or of all groups to 0.
 func (p *applier) keyCount(key, value []byte, kind storage.Kind) {
-	groups, n := p.db.groups[:], uint64(0)
 	if kind == storage.KindSet {
-		groups = groups[key[2]:][:1]
-		n, _ = binary.Uvarint(value)
+		n, _, _ := format.DecodeKeyCounts(value) // it was encoded a moment ago
+		p.db.setCounts(int(key[2]), n)
+		return
 	}
-	for i := range groups {
-		p.db.keys.Add(n - groups[i].Swap(n))
+	for i := range p.db.groups {
+		p.db.setCounts(i, format.KeyCounts{})
 	}
 }
 

@@ -66,20 +66,27 @@ func openBadBlock(t *testing.T) *badBlock {
 	}
 	b.must(b.db.CompactTables(t.Context()))
 	b.must(b.db.Close())
+	b.damageTable(func(table []byte) int { return len(table) / 2 })
+	b.open()
+	t.Cleanup(func() { b.must(b.db.Close()) })
+	b.fs.reads.Store(0)
+	return b
+}
+
+// damageTable flips a bit in a byte of the tables.
+func (b *badBlock) damageTable(at func(table []byte) int) {
+	b.t.Helper()
 	names, err := b.fs.List("store")
 	b.must(err)
 	for _, name := range names {
 		if strings.HasSuffix(name, ".sst") {
 			b.change("store/"+name, func(table []byte) {
-				b.fs.flipped = int64(len(table) / 2)
-				table[len(table)/2] ^= 1
+				i := at(table)
+				b.fs.flipped = int64(i)
+				table[i] ^= 1
 			})
 		}
 	}
-	b.open()
-	t.Cleanup(func() { b.must(b.db.Close()) })
-	b.fs.reads.Store(0)
-	return b
 }
 
 // change changes a file.

@@ -69,11 +69,7 @@ func (db *DB) checker() (*check.Checker, *storage.Snapshot) {
 	defer db.apply.Unlock()
 	now := db.Now() // if a clock panics, no snapshot is open
 	snap, _ := db.store.Snapshot()
-	c := &check.Checker{Store: checked{db}, From: snap, Now: now}
-	for i := range db.groups {
-		c.Counts[i] = db.groups[i].Load()
-	}
-	c.Expiring, c.ExpiringKnown = db.expiring.Known()
+	c := &check.Checker{Store: checked{db}, From: snap, Now: now, Counts: db.groups}
 	return c, snap
 }
 
@@ -174,12 +170,9 @@ func (db *DB) commitRepair(w *Writer, c *check.Checker) error {
 	if _, err := db.store.Commit(w.batch, false); err != nil {
 		return err
 	}
-	db.keys.Store(0)
 	for i, n := range c.Found {
-		db.groups[i].Store(n)
-		db.keys.Add(n)
+		db.setCounts(i, n)
 	}
 	db.expiry.Lower([]byte{format.TagExpiry})
-	db.expiring.Mend(c.Expires())
 	return nil
 }

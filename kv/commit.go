@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/format"
@@ -256,15 +255,14 @@ func (w *Writer) addObjects(p *applier) {
 // of the group, so these commits are in order.
 func (w *Writer) setKeyCounts() {
 	for _, g := range w.groups {
-		if g.delta == 0 && !w.flush {
+		if g.keys == 0 && g.expiring == 0 {
 			continue
 		}
-		n := w.db.groups[g.group].Load()
-		if w.flush {
-			n = 0
+		var n format.KeyCounts
+		if !w.flush {
+			n = w.db.groups[g.group]
 		}
-		n += uint64(g.delta)
-		w.set(format.AppendKeyCountKey(w.scratch[:0], g.group), binary.AppendUvarint(nil, n))
+		w.set(format.AppendKeyCountKey(w.scratch[:0], g.group), format.AppendKeyCounts(nil, n.Plus(g.keys, g.expiring)))
 	}
 }
 

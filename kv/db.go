@@ -61,13 +61,13 @@ type DB struct {
 	ending context.Context
 	end    context.CancelFunc
 
-	// groups are the numbers of keys by group, written with the group's key lock or the gate alone. keys is their sum.
-	groups [numKeyLocks]atomic.Uint64
-	keys   atomic.Uint64
+	// groups are the numbers of keys by group, read and written with the group's key lock or the gate alone, and read with
+	// apply alone. keys and expiring are their sums.
+	groups         [numKeyLocks]format.KeyCounts
+	keys, expiring atomic.Uint64
 
-	clock    func() int64 // Now
-	expiry   expiry.Hint
-	expiring expiry.Count
+	clock  func() int64 // Now
+	expiry expiry.Hint
 
 	removed  atomic.Uint64 // keys removed while the disk was full whose space was not reclaimed
 	everySec atomic.Bool   // a commit asked for EverySec since the last sync

@@ -2,10 +2,10 @@ package kv
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -285,23 +285,14 @@ func (w *Writer) LongestLog() (n int) {
 // MaxBlockCopies is the most of them.
 const MaxBlockCopies = maxCopies
 
-// AwaitExpiring waits until the keys that expire are counted, and returns their number.
-func (db *DB) AwaitExpiring() (uint64, error) {
-	for {
-		if _, err := db.ExpiringKeys(); err != nil {
-			return 0, err
+// WriteOlderKeyCounts writes the numbers of keys as older programs do, which leave out how many expire.
+func (db *DB) WriteOlderKeyCounts() (err error) {
+	for i, n := range db.groups {
+		if n.Keys > 0 {
+			err = errors.Join(err, db.set(format.AppendKeyCountKey(nil, uint8(i)), binary.AppendUvarint(nil, n.Keys)))
 		}
-		if n, all := db.expiring.Known(); all {
-			return n, nil
-		}
-		runtime.Gosched()
 	}
-}
-
-// CountedExpiring returns the number of keys that expire, as far as they are counted.
-func (db *DB) CountedExpiring() uint64 {
-	n, _ := db.expiring.Known()
-	return n
+	return err
 }
 
 // StoredExpiring goes through all keys, and returns how many have an expiry.

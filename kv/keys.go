@@ -32,6 +32,12 @@ func (db *DB) Size() (n uint64, err error) {
 	return n, err
 }
 
+// ExpiringKeys returns the number of keys that have an expiry, including expired ones that are still stored.
+func (db *DB) ExpiringKeys() (n uint64, err error) {
+	err = db.Read(func(Reader) error { n = db.expiring.Load(); return nil })
+	return n, err
+}
+
 // As returns the object's body as a module's own type. The errors are ErrNotFound for a nil object, ErrNoModule and
 // ErrWrongType.
 func As[T any](key []byte, o *Object) (T, error) {

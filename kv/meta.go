@@ -3,8 +3,11 @@ package kv
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/sievekv/sievekv/kv/expiry"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/storage"
@@ -16,7 +19,7 @@ func (db *DB) readMeta() (err error) {
 	if err := db.readSecret(); err != nil {
 		return err
 	}
-	if db.nextID, err = db.readNumber(format.AppendMetaKey(nil, format.MetaNextID), 1); err != nil {
+	if db.nextID, err = db.readNextID(); err != nil {
 		return fmt.Errorf("next object id: %w", err)
 	}
 	db.leasedID = db.nextID
@@ -24,22 +27,54 @@ func (db *DB) readMeta() (err error) {
 }
 
 func (db *DB) readKeyCounts() error {
+	var older [numKeyLocks]bool
 	for i := range db.groups {
-		n, err := db.readNumber(format.AppendKeyCountKey(nil, uint8(i)), 0)
-		if err != nil {
-			return fmt.Errorf("number of keys of group %d: %w", i, err)
+		value, err := storage.ReadMeta(db.store, format.AppendKeyCountKey(nil, uint8(i)))
+		var n format.KeyCounts
+		if err == nil && value != nil {
+			n, older[i], err = format.DecodeKeyCounts(value)
 		}
-		db.groups[i].Store(n)
-		db.keys.Add(n)
+		if err != nil {
+			return fmt.Errorf("numbers of keys of group %d: %w", i, err)
+		}
+		db.setCounts(i, n)
+	}
+	if slices.Contains(older[:], true) {
+		if err := db.countExpiring(&older); err != nil {
+			db.opts.Logger.Warn("sievekv: keys that expire cannot be counted", "dir", db.dir, "error", err.Error())
+		}
 	}
 	return nil
 }
 
-// readNumber reads a number of the metadata, or returns missing if there is none.
-func (db *DB) readNumber(key []byte, missing uint64) (uint64, error) {
-	value, err := storage.ReadMeta(db.store, key)
+// countExpiring counts the keys that expire in groups whose records leave that number out, by their notes. It writes
+// nothing: each commit that changes the numbers of a group writes both of them.
+func (db *DB) countExpiring(older *[numKeyLocks]bool) error {
+	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiry.End)
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		_, key, err := format.DecodeExpiryKey(it.Key())
+		if i := db.keyLockIndex(key); err == nil && older[i] {
+			db.setCounts(int(i), db.groups[i].Plus(0, 1))
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+// setCounts sets the numbers of keys of a group. The caller holds the group's key lock, or the gate alone.
+func (db *DB) setCounts(group int, n format.KeyCounts) {
+	was := &db.groups[group]
+	db.keys.Add(n.Keys - was.Keys)
+	db.expiring.Add(n.Expiring - was.Expiring)
+	*was = n
+}
+
+func (db *DB) readNextID() (uint64, error) {
+	value, err := storage.ReadMeta(db.store, format.AppendMetaKey(nil, format.MetaNextID))
 	if err != nil || value == nil {
-		return missing, err
+		return 1, err
 	}
 	v, n := binary.Uvarint(value)
 	if n != len(value) {

@@ -3,6 +3,7 @@ package kv_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,11 +16,12 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/txn"
 )
 
-// expiringStore is a store in memory whose keys that expire are counted.
+// expiringStore is a store in memory whose number of keys that expire is checked.
 type expiringStore struct {
 	t      rapid.TB
 	fs     vfs.FS
@@ -48,10 +50,20 @@ func (s *expiringStore) close() {
 	}
 }
 
+// openAsOlder closes the store as an older program does, and opens it.
+func (s *expiringStore) openAsOlder() {
+	s.t.Helper()
+	if err := s.db.WriteOlderKeyCounts(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.close()
+	s.open()
+}
+
 // check compares the number of keys that expire with what is stored.
 func (s *expiringStore) check(after string) {
 	s.t.Helper()
-	got, err := s.db.AwaitExpiring()
+	got, err := s.db.ExpiringKeys()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -62,14 +74,14 @@ func (s *expiringStore) check(after string) {
 }
 
 // The number of keys that expire is that of a count of all, whatever commands were
-// given, alone or in a transaction, and after the store was opened again.
+// given, alone or in a transaction, and after the store was opened again, also one that an older program has left.
 func TestExpiringKeys_commands(t *testing.T) {
 	commands := []string{
 		"SET a v", "SET a v PX 5", "SET a v PXAT 1", "SET a v KEEPTTL", "SET a v PX 5 NX", "GETSET a v", "GETDEL a",
 		"GETEX a PX 7", "GETEX a PERSIST", "MSET a v b v", "MSETNX a v b v", "APPEND a v", "PEXPIRE a 5", "PEXPIRE a 9 NX",
 		"PEXPIRE a 9 GT", "PEXPIRE a 3 LT", "PEXPIRE a -1", "PERSIST a", "DEL a", "DEL a b", "RENAME a b", "RENAMENX a b",
 		"COPY a b", "COPY a b REPLACE", "BF.RESERVE a 0.01 100", "BF.ADD a x", "FLUSHALL", "FLUSHDB", "MULTI", "EXEC", "EXEC",
-		"DISCARD", "pass", "sweep", "open",
+		"DISCARD", "pass", "sweep", "open", "open as older",
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		s := &expiringStore{t: t, fs: vfs.NewMem()}
@@ -87,6 +99,8 @@ func TestExpiringKeys_commands(t *testing.T) {
 			case "open":
 				s.close()
 				s.open()
+			case "open as older":
+				s.openAsOlder()
 			default:
 				var words [][]byte
 				for word := range strings.FieldsSeq(command) {
@@ -106,7 +120,7 @@ func TestExpiringKeys_commands(t *testing.T) {
 	})
 }
 
-// Commits from many goroutines are counted beside the counting.
+// Commits from many goroutines keep the number of keys that expire.
 func TestExpiringKeys_concurrent(t *testing.T) {
 	s := &expiringStore{t: t, fs: vfs.NewMem()}
 	s.open()
@@ -140,10 +154,6 @@ func TestExpiringKeys_concurrent(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := s.db.ExpiringKeys(); err != nil {
-					t.Error(err)
-					return
-				}
 			}
 		})
 	}
@@ -151,112 +161,66 @@ func TestExpiringKeys_concurrent(t *testing.T) {
 	s.check("commits from many goroutines")
 }
 
-// While keys are counted the number is no higher than that of all, and right at the end: what was counted may be
-// removed, and what was not. FLUSHALL leaves nothing to count, and Close does not wait for the rest.
-func TestExpiringKeys_counting(t *testing.T) {
-	const keys = 5000
-	for name, meanwhile := range map[string]func(s *store){
-		"nothing": func(*store) {},
-		"keys come and go": func(s *store) {
-			for i := range keys {
-				s.isDone(s.Set(kv.NoSync, fmt.Append(nil, "new", i), nil, kv.SetOptions{Expiry: s.Now() + 1e6}))
-				if i%2 == 0 {
-					s.isDone(s.Persist(kv.NoSync, fmt.Append(nil, "k", i)))
-				}
-			}
-		},
-		"all are removed": func(s *store) {
-			for i := range keys {
-				if _, err := s.Delete(kv.NoSync, fmt.Append(nil, "k", i)); err != nil {
-					s.t.Fatal(err)
-				}
-			}
-		},
-		"FLUSHALL": func(s *store) {
-			s.must(s.DeleteAll(kv.NoSync))
-			s.isDone(s.Set(kv.NoSync, []byte("new"), nil, kv.SetOptions{Expiry: s.Now() + 1e6}))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := openStore(t, inMemory())
-			for i := range keys {
-				s.isDone(s.Set(kv.NoSync, fmt.Append(nil, "k", i), nil, kv.SetOptions{Expiry: s.Now() + 1e6 + int64(i)}))
-			}
-			held, end := s.next("expiring: counted some"), s.next("expiring: ended")
-			if n, err := s.ExpiringKeys(); n > keys || err != nil {
-				t.Errorf("at the beginning %d keys expire, %v", n, err)
-			}
-			<-held.reached
-			meanwhile(s)
-			want, err := s.StoredExpiring(t.Context())
-			if err != nil {
+// A store of an older program, which has not stored how many keys expire, is counted when it is opened, also while some of
+// its groups are as they were.
+func TestExpiringKeys_older(t *testing.T) {
+	s := &expiringStore{t: t, fs: vfs.NewMem()}
+	s.open()
+	defer func() { s.close() }()
+	set := func(from, to int, expiry int64) {
+		for i := from; i < to; i++ {
+			if _, err := s.db.Set(kv.NoSync, fmt.Append(nil, "k", i), nil, kv.SetOptions{Expiry: expiry}); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := s.ExpiringKeys(); n > want || err != nil {
-				t.Errorf("while they are counted %d keys expire, more than the %d there are, %v", n, want, err)
-			}
-			held.release()
-			if n, err := s.AwaitExpiring(); n != want || err != nil {
-				t.Errorf("%d keys expire, want %d, %v", n, want, err)
-			}
-			<-end.reached
-			end.release()
-			if n := s.CountedExpiring(); n != want {
-				t.Errorf("at the end %d keys expire, want %d", n, want)
-			}
-		})
+		}
 	}
-	t.Run("Close", func(t *testing.T) {
-		s := openStore(t, inMemory())
-		for i := range keys {
-			s.isDone(s.Set(kv.NoSync, fmt.Append(nil, "k", i), nil, kv.SetOptions{Expiry: s.Now() + 1e6}))
-		}
-		held := s.next("expiring: counted some")
-		var parts atomic.Int64
-		s.each("expiring: counted some", func() { parts.Add(1) })
-		if _, err := s.ExpiringKeys(); err != nil {
-			t.Fatal(err)
-		}
-		<-held.reached
-		closed := make(chan error)
-		go func() { closed <- s.Close() }()
-		until(func() bool { return !s.Ready() }) // Close has only the counting to wait for
-		held.release()
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-		if n := parts.Load(); n != 1 {
-			t.Errorf("%d parts were counted after Close was called", n-1)
-		}
-	})
+	later := s.db.Now() + 1e6
+	set(0, 300, later)
+	set(300, 600, 0)
+	s.openAsOlder()
+	s.check("an older program")
+	if n, err := s.db.ExpiringKeys(); n != 300 || err != nil {
+		t.Errorf("%d keys expire, want 300, %v", n, err)
+	}
+	set(290, 310, 0)
+	set(500, 510, later)
+	s.check("a few commits")
+	s.close()
+	s.open()
+	s.check("being opened while most groups are as they were")
+	if report, err := s.db.Check(t.Context()); err != nil || len(report.Problems) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	set(0, 600, later)
+	s.close()
+	s.open()
+	s.check("every group was changed")
 }
 
-// The counting begins between commits: a note is not counted both by the commit and as one that was there before.
-func TestExpiringKeys_begin(t *testing.T) {
-	s := openStore(t, inMemory())
-	held := s.next("commit: applied")
-	s.wg.Go(func() {
-		s.isDone(s.Set(kv.NoSync, []byte("k"), nil, kv.SetOptions{Expiry: s.Now() + 1e6}))
-	})
-	<-held.reached
-	var ended atomic.Bool
-	s.wg.Go(func() {
-		if _, err := s.AwaitExpiring(); err != nil {
-			t.Error(err)
-		}
-		ended.Store(true)
-	})
-	until(func() bool { return s.ApplyContended() || ended.Load() })
-	held.release()
-	s.wg.Wait()
-	if n := s.CountedExpiring(); n != 1 {
-		t.Errorf("%d keys expire, want 1", n)
+// A store of an older program opens, though it cannot be counted which keys expire.
+func TestExpiringKeys_olderDamaged(t *testing.T) {
+	b := &badBlock{t: t, fs: &readsFS{FS: kvtest.NewDisk()}}
+	b.open()
+	random := rand.NewChaCha8([32]byte{})
+	for range 500 {
+		key := make([]byte, 500) // the headers are about the first half of the table, the notes the second
+		_, _ = random.Read(key)  // never fails
+		_, err := b.db.Set(kv.NoSync, key, nil, kv.SetOptions{Expiry: b.db.Now() + 1e9})
+		b.must(err)
 	}
-}
-
-func (s *store) isDone(done bool, err error) {
-	s.t.Helper()
-	if !done || err != nil {
-		s.t.Fatalf("%v, %v", done, err)
+	b.must(b.db.WriteOlderKeyCounts())
+	b.must(b.db.CompactTables(t.Context()))
+	b.must(b.db.Close())
+	b.damageTable(func(table []byte) int { return len(table) * 3 / 4 })
+	b.open()
+	t.Cleanup(func() { b.must(b.db.Close()) })
+	if n, err := b.db.Size(); n != 500 || err != nil {
+		t.Errorf("%d keys, %v", n, err)
+	}
+	if n, err := b.db.ExpiringKeys(); n >= 500 || err != nil {
+		t.Errorf("%d keys expire, %v", n, err)
+	}
+	if text := b.log.String(); !strings.Contains(text, "keys that expire cannot be counted") {
+		t.Errorf("logged %s", text)
 	}
 }

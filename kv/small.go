@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/format"
@@ -118,7 +117,7 @@ func (w *Writer) smallCommit() *storage.SmallCommit {
 		c.Records = append(c.Records, storage.Record{Key: w.scratch[:len(key)], Value: w.scratch[len(key):]})
 		if v.stored == nil {
 			group := w.db.keyLockIndex([]byte(v.key))
-			n := binary.AppendUvarint(nil, w.db.groups[group].Load()+1)
+			n := format.AppendKeyCounts(nil, w.db.groups[group].Plus(1, 0))
 			c.Records = append(c.Records, storage.Record{Key: format.AppendKeyCountKey(nil, group), Value: n})
 		}
 	}

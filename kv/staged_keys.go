@@ -18,10 +18,10 @@ type stagedKey struct {
 	notes  [][]byte // keys of its expiry notes, which the damaged header does not tell
 }
 
-// groupDelta is the change of the number of keys of a group.
+// groupDelta is the change of the numbers of keys of a group.
 type groupDelta struct {
-	group uint8
-	delta int
+	group          uint8
+	keys, expiring int
 }
 
 func (w *Writer) expired(o *Object) bool { return o.header.Expiry != 0 && o.expiredBy(w.Now()) }
@@ -185,13 +185,21 @@ func (w *Writer) stageKeys() {
 		}
 		w.stageExpiry(key, v.stored, v.object)
 		w.stageWake(key, v.stored, v.object)
-		switch {
-		case v.stored == nil:
-			w.count(key, 1)
-		case v.object == nil:
-			w.count(key, -1)
-		}
+		keys, expiring := countOf(v.object)
+		had, expired := countOf(v.stored)
+		w.count(key, keys-had, expiring-expired-len(v.notes))
 	}
+}
+
+// countOf returns what an object counts in the numbers of keys.
+func countOf(o *Object) (keys, expiring int) {
+	switch {
+	case o == nil:
+		return 0, 0
+	case o.header.Expiry == 0:
+		return 1, 0
+	}
+	return 1, 1
 }
 
 // stageExpiry stages the note of a key that expires, and removes the note of the object that was there.
@@ -206,8 +214,7 @@ func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 	if was == is && (is == 0 || old.inline() == now.inline()) {
 		return
 	}
-	// If only the value changes, the note is deleted and set again: the applier counts each Set as one note more.
-	if was != 0 {
+	if was != 0 && was != is {
 		w.delete(format.AppendExpiryKey(w.scratch[:0], was, key))
 	}
 	if is != 0 {
@@ -218,21 +225,24 @@ func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 // removals returns by how many keys the commit makes the store smaller.
 func (w *Writer) removals() (n int) {
 	for _, g := range w.groups {
-		n -= g.delta
+		n -= g.keys
 	}
 	return max(0, n)
 }
 
-// count stages a change of the number of keys of a key's group.
-func (w *Writer) count(key []byte, delta int) {
-	group := w.db.keyLockIndex(key)
-	for i := range w.groups {
-		if w.groups[i].group == group {
-			w.groups[i].delta += delta
-			return
-		}
+// count stages a change of the numbers of keys of a key's group.
+func (w *Writer) count(key []byte, keys, expiring int) {
+	if keys == 0 && expiring == 0 {
+		return
 	}
-	w.groups = append(w.groups, groupDelta{group, delta})
+	group := w.db.keyLockIndex(key)
+	i := slices.IndexFunc(w.groups, func(g groupDelta) bool { return g.group == group })
+	if i < 0 {
+		i = len(w.groups)
+		w.groups = append(w.groups, groupDelta{group: group})
+	}
+	w.groups[i].keys += keys
+	w.groups[i].expiring += expiring
 }
 
 // Hidden returns the hidden object under a key, nil if there is none or it has expired. Every lookup finds its key missing,

@@ -37,17 +37,13 @@ func (h *hub) services() []module.Service {
 	}
 }
 
-// registration enters the hub in hubs while the store is open. It also starts the counting of keys that expire, for
-// the section Keyspace.
+// registration enters the hub in hubs while the store is open.
 type registration struct {
 	module.Service
 	hub *hub
 }
 
 func (r *registration) Start(db *kv.DB) error {
-	if _, err := db.ExpiringKeys(); err != nil {
-		return err
-	}
 	r.hub.db = db
 	hubs.Store(db, r.hub)
 	return nil

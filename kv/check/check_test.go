@@ -181,8 +181,8 @@ func said(r *Report) (lines []string) {
 }
 
 func (f *forged) checker() *Checker {
-	c := &Checker{Store: f, From: f, Mend: true, Now: 5, Expiring: 1, ExpiringKnown: true}
-	c.Counts['s'], c.Counts['f'] = 1, 1
+	c := &Checker{Store: f, From: f, Mend: true, Now: 5}
+	c.Counts['s'], c.Counts['f'] = format.KeyCounts{Keys: 1, Expiring: 1}, format.KeyCounts{Keys: 1}
 	return c
 }
 
@@ -194,14 +194,20 @@ func TestRun(t *testing.T) {
 		want  []string
 	}{
 		{"sound", func(*forged, *Checker) {}, nil},
-		{"a count", func(f *forged, c *Checker) { c.Counts['a'] = 2 }, []string{
+		{"a count", func(f *forged, c *Checker) { c.Counts['a'].Keys = 2 }, []string{
 			"problem: kv: corrupt data: 0 keys in group 97, but the count says 2",
-			"repaired: group 97: the count says 0 keys in place of 2",
+			"repaired: group 97: the counts say 0 keys and 0 that expire in place of 2 and 0",
 		}},
-		{"a number of keys that expire", func(f *forged, c *Checker) { c.Expiring = 2 }, []string{
-			"problem: kv: corrupt data: 1 keys expire, but the count says 2",
+		{"a number of keys that expire", func(f *forged, c *Checker) { c.Counts['s'].Expiring = 2 }, []string{
+			"problem: kv: corrupt data: 1 keys expire in group 115, but the count says 2",
+			"repaired: group 115: the counts say 1 keys and 1 that expire in place of 1 and 2",
 		}},
-		{"a number of keys that expire, unknown", func(f *forged, c *Checker) { c.Expiring, c.ExpiringKnown = 2, false }, nil},
+		{"a header of a key that expires", func(f *forged, c *Checker) { f.set(headerKey("s"), []byte{1, 0, 200}) }, []string{
+			`problem: key "s": kv: corrupt data: header of 3 bytes, 0100c8 at their beginning`,
+			"problem: kv: corrupt data: 0 keys expire, but 1 are noted to",
+			"note: nothing was repaired, as some of the store cannot be read",
+			`damaged: s, "": ["its header"]`,
+		}},
 		{"a key", func(f *forged, c *Checker) { f.set([]byte{format.TagHeader, 0}, nil) }, []string{
 			"problem: kv: corrupt data: header key 0200",
 			"note: nothing was repaired, as some of the store cannot be read",
@@ -212,7 +218,7 @@ func TestRun(t *testing.T) {
 			value = bytes.Clone(value)
 			f.remove(headerKey("x"))
 			f.set(format.AppendHeaderKey(nil, 1, []byte("x")), value)
-			c.Counts[0] = 1
+			c.Counts[0].Keys = 1
 		}, []string{
 			`problem: kv: corrupt data: key "x": stored at hash 1, has hash 7800000000000000`,
 			"note: nothing was repaired, as some of the store cannot be read",
@@ -264,14 +270,14 @@ func TestRun(t *testing.T) {
 			f.header("g", h)
 			f.set(format.AppendExpiryKey(nil, 5, []byte("g")), []byte{1})
 			f.set(format.AppendWakeKey(nil, wakeAt, []byte("g")), nil)
-			c.Counts['g'], c.Expiring = 1, 3
+			c.Counts['f'].Expiring, c.Counts['g'] = 1, format.KeyCounts{Keys: 1, Expiring: 1}
 		}, []string{
 			"loading: f",
 		}},
 		{"an object of two keys", func(f *forged, c *Checker) {
 			f.header("g", f.filter(1))
 			f.set(format.AppendWakeKey(nil, wakeAt, []byte("g")), nil)
-			c.Counts['g'] = 1
+			c.Counts['g'].Keys = 1
 		}, []string{
 			`problem: kv: corrupt data: keys "f" and "g" share object 1`,
 			`damaged: g, "type": ["its blocks, which another key has"]`,
@@ -413,7 +419,6 @@ func TestRun(t *testing.T) {
 			"problem: kv: corrupt data: a table",
 			"problem: kv: corrupt data: 0 keys in group 115, but the count says 1",
 			"problem: kv: corrupt data: 0 keys expire, but 2 are noted to",
-			"problem: kv: corrupt data: 0 keys expire, but the count says 1",
 			"note: nothing was repaired, as some of the store cannot be read",
 			`damaged: away, "": ["all but the note of its expiry"]`,
 			`damaged: absent, "": ["all but the note of when it is to be compacted"]`,

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/sievekv/sievekv/kv/format"
@@ -41,16 +40,12 @@ func (c *Checker) Repair(b *storage.Batch) bool {
 	}
 	for i, n := range c.Found {
 		if n != c.Counts[i] {
-			must(b.Set(format.AppendKeyCountKey(nil, uint8(i)), binary.AppendUvarint(nil, n), nil))
-			c.repaired("group %d: the count says %d keys in place of %d", i, n, c.Counts[i])
+			must(b.Set(format.AppendKeyCountKey(nil, uint8(i)), format.AppendKeyCounts(nil, n), nil))
+			c.repaired("group %d: the counts say %d keys and %d that expire in place of %d and %d", i,
+				n.Keys, n.Expiring, c.Counts[i].Keys, c.Counts[i].Expiring)
 		}
 	}
 	return !b.Empty()
-}
-
-// Expires returns how many notes of expiries there are after Repair, and how many more that is than before.
-func (c *Checker) Expires() (n uint64, more int64) {
-	return c.expiring, int64(len(c.lostNotes)) - int64(len(c.badNotes))
 }
 
 func (c *Checker) repaired(form string, args ...any) {

@@ -1,4 +1,4 @@
-// Package expiry knows the notes of keys that expire: where they begin, how many there are, and which of them a sweep takes.
+// Package expiry knows the notes of keys that expire: where they begin, and which of them a sweep takes.
 package expiry
 
 import (

@@ -95,52 +95,6 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestCount_Read(t *testing.T) {
-	many := make([]Note, 5000)
-	for i := range many {
-		many[i] = note(int64(i+1), "k")
-	}
-	begun := func() *Count {
-		c := new(Count)
-		if ok, err := c.Begin(func() error { return nil }); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		return c
-	}
-	always := func() bool { return true }
-
-	c := begun()
-	c.Add(7) // by a commit
-	if err := c.Read(&written{notes: many}, always); err != nil {
-		t.Fatal(err)
-	}
-	if n, all := c.Known(); n != 5007 || !all {
-		t.Errorf("%d, all: %v", n, all)
-	}
-
-	c = begun()
-	if err := c.Read(&written{notes: many, err: errors.New("bad disk")}, always); err == nil || c.Begun() {
-		t.Errorf("a disk that cannot be read: %v; begun: %v", err, c.Begun())
-	}
-
-	c, asked := begun(), 0
-	err := c.Read(&written{notes: many}, func() bool {
-		if asked++; asked == 2 {
-			c.None() // by a commit
-		}
-		return true
-	})
-	if n, all := c.Known(); err != nil || n != 0 || !all || asked != 2 {
-		t.Errorf("%v; %d, all: %v; asked %d times", err, n, all, asked)
-	}
-
-	c, asked = begun(), 0
-	err = c.Read(&written{notes: many}, func() bool { asked++; return false })
-	if n, all := c.Known(); err != nil || n != 0 || all || asked != 1 {
-		t.Errorf("%v; %d, all: %v; asked %d times", err, n, all, asked)
-	}
-}
-
 // A note's key is what commits write.
 func TestNote_Stored(t *testing.T) {
 	if n := note(5, "k"); string(n.Stored()) != string(format.AppendExpiryKey(nil, 5, []byte("k"))) {

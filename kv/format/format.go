@@ -62,7 +62,7 @@ const (
 const (
 	MetaStore  = 0x01 // see AppendStoreMeta; written once
 	MetaNextID = 0x02 // uvarint: every object id in use is below it
-	MetaKeys   = 0x03 // followed by one byte: uvarint, the number of headers whose hash begins with that byte
+	MetaKeys   = 0x03 // followed by one byte: how many headers have a hash that begins with it, see AppendKeyCounts
 	MetaSecret = 0x05 // 32 bytes: those of keyed hashes follow from it; written when an object first needs one
 
 	// 0x04 is in older stores: the secret that all of their keyed hashes have. Who knows one of these filters must not learn
@@ -136,9 +136,44 @@ func DecodeOrdered(b []byte) (v uint64, n int) {
 // AppendMetaKey appends the key of a value of the store's metadata: MetaStore, MetaNextID or MetaSecret.
 func AppendMetaKey(dst []byte, which byte) []byte { return append(dst, TagMeta, which) }
 
-// AppendKeyCountKey appends the key of the number of user keys in a group, see MetaKeys.
+// AppendKeyCountKey appends the key of the numbers of user keys in a group, see MetaKeys.
 func AppendKeyCountKey(dst []byte, group uint8) []byte {
 	return append(AppendMetaKey(dst, MetaKeys), group)
+}
+
+// KeyCounts are the numbers of user keys in a group. Expired keys that are still stored count.
+type KeyCounts struct {
+	Keys     uint64
+	Expiring uint64 // those that have an expiry
+}
+
+// Plus returns the numbers after a commit that changes them by so much. None is below 0, whatever a damaged store says.
+func (c KeyCounts) Plus(keys, expiring int) KeyCounts {
+	return KeyCounts{uint64(max(0, int64(c.Keys)+int64(keys))), uint64(max(0, int64(c.Expiring)+int64(expiring)))}
+}
+
+// AppendKeyCounts appends the numbers of user keys in a group:
+//
+//	uvarint  Keys
+//	uvarint  Expiring
+//
+// In older stores Expiring is left out, even if keys expire. Programs of that time take the longer form for corrupt, and do
+// not open the store.
+func AppendKeyCounts(dst []byte, c KeyCounts) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(dst, c.Keys), c.Expiring)
+}
+
+// DecodeKeyCounts returns the numbers of user keys in a group, and whether Expiring is left out.
+func DecodeKeyCounts(b []byte) (c KeyCounts, older bool, err error) {
+	keys, n := binary.Uvarint(b)
+	if n > 0 && n == len(b) {
+		return KeyCounts{Keys: keys}, true, nil
+	}
+	expiring, m := binary.Uvarint(b[max(0, n):])
+	if n <= 0 || m <= 0 || n+m != len(b) {
+		return c, false, Corruptf("numbers of keys %x", b)
+	}
+	return KeyCounts{keys, expiring}, false, nil
 }
 
 // AppendHeaderKey appends the key of the header of a user key, which has the given hash.

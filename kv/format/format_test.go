@@ -71,6 +71,7 @@ func TestFormat_golden(t *testing.T) {
 		{"wake key", AppendWakeKey(nil, 1_700_000_000_000, []byte("k")), "06" + "fd018bcfe56800" + "6b"},
 		{"expiry key", AppendExpiryKey(nil, 1_700_000_000_000, []byte("k")), "05" + "fd018bcfe56800" + "6b"},
 		{"key count key", AppendKeyCountKey(nil, 200), "0103c8"},
+		{"key counts", AppendKeyCounts(nil, KeyCounts{Keys: 300, Expiring: 5}), "ac0205"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -243,5 +244,38 @@ func TestHeader_LayersSize(t *testing.T) {
 		if got, want := h.LayersSize(), len(AppendHeader(nil, &h))-none; got < want-2 || number > 1 && got > want+20*500 {
 			t.Errorf("layers from %d on: %d bytes, of %d", number, got, want)
 		}
+	}
+}
+
+// The numbers of keys have one form, and an older one without the keys that expire.
+func TestDecodeKeyCounts(t *testing.T) {
+	for form, want := range map[string]struct {
+		counts     KeyCounts
+		older, bad bool
+	}{
+		"ac0205":                        {counts: KeyCounts{Keys: 300, Expiring: 5}},
+		"0000":                          {},
+		"ac02":                          {counts: KeyCounts{Keys: 300}, older: true},
+		"":                              {bad: true},
+		"ac":                            {bad: true},
+		"ac0285":                        {bad: true},
+		"ac020500":                      {bad: true},
+		"ffffffffffffffffffff01" + "05": {bad: true},
+	} {
+		b, _ := hex.DecodeString(form)
+		c, older, err := DecodeKeyCounts(b)
+		if c != want.counts || older != want.older || errors.Is(err, ErrCorrupt) != want.bad {
+			t.Errorf("%s: %+v, %v, %v", form, c, older, err)
+		}
+	}
+}
+
+// Numbers of keys are not below 0.
+func TestKeyCounts_Plus(t *testing.T) {
+	if got, want := (KeyCounts{3, 1}).Plus(-1, 1), (KeyCounts{2, 2}); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got, want := (KeyCounts{3, 1}).Plus(-4, -2), (KeyCounts{}); got != want {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -189,7 +189,7 @@ var areas = []area{
 			(*Builder).Put (*Builder).flush (*DB).Acknowledge (*DB).Close (*DB).CompactKey (*DB).CompactQueued (*DB).Fold
 			(*DB).ItemHash (*DB).Metrics (*DB).ReadWith (*DB).Reclaim (*DB).Size (*DB).StringInMemory (*DB).Sweep
 			(*DB).View (*DB).awaitSequence (*DB).begin (*DB).checkSpec (*DB).closeObject (*DB).commitRepair (*DB).compact
-			(*DB).countEntries (*DB).countNotes (*DB).dropUnwritten (*DB).enter (*DB).findDropped (*DB).foldBlock
+			(*DB).countEntries (*DB).countExpiring (*DB).dropUnwritten (*DB).enter (*DB).findDropped (*DB).foldBlock
 			(*DB).foldedBlock (*DB).hasFailed (*DB).newObjectID (*DB).newSnapshot (*DB).newWriter
 			(*DB).ownSecret (*DB).readAndInstall (*DB).readBlock (*DB).readSecret (*DB).reclaimSmall (*DB).releaseEnded
 			(*DB).sweep (*DB).track (*Object).string (*Transaction).Commit
@@ -226,7 +226,7 @@ var areas = []area{
 	{
 		pkg:       "./kv/expiry",
 		tests:     []string{"./kv"},
-		functions: `(*Count).found (*Hint).Due (*Hint).First (*Hint).Leave (*Hint).Raise (*Hint).Take`,
+		functions: `(*Hint).Due (*Hint).First (*Hint).Leave (*Hint).Raise (*Hint).Take`,
 	},
 	{
 		pkg:       "./kv/format",

@@ -460,14 +460,6 @@ var protocols = []mutation{
 		"		if err := tx.Context().Err(); err != nil {\n",
 		"		if err := error(nil); err != nil {\n"}}, pkg: "./tests", tests: "^TestCommands_givenUp$"},
 
-	// The number of keys that expire: see kv/expiring.go and kv/expiry/count.go.
-	{name: "the counting of keys that expire begins within a commit", edits: []edit{{"kv/expiring.go",
-		"	db.lockApply()\n	defer db.apply.Unlock()\n",
-		""}}, pkg: "./kv", tests: "^TestExpiringKeys_(begin|counting|concurrent)$"},
-	{name: "keys that expired before everything was removed are counted", edits: []edit{{"kv/expiry/count.go",
-		"	c.state = counted\n}",
-		"	_ = counted\n}"}}, pkg: "./kv", tests: "^TestExpiringKeys_(begin|counting|concurrent)$"},
-
 	// The replies to a pipeline are sent when its writes are on stable storage.
 	inServer("the replies to a pipeline are sent without a sync", "^TestPipeline_(oneSync|crash)$", edit{"server/conn.go",
 		"		if err := c.server.db.Sync(); err != nil {\n",

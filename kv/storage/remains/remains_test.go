@@ -38,24 +38,34 @@ type written struct {
 // newTable returns the only table of a database with 400 keys, in many blocks.
 func newTable(t *testing.T, deletes, compacted bool) *written {
 	t.Helper()
+	w := tableOf(t, func(db *pebble.DB) {
+		if deletes {
+			must(t, db.DeleteRange([]byte("key 0100"), []byte("key 0200"), nil))
+		}
+		for i := range 400 {
+			must(t, db.Set(fmt.Appendf(nil, "key %04d", i), bytes.Repeat([]byte{byte(i)}, 100), nil))
+		}
+		must(t, db.Flush())
+		if compacted { // two tables, as one would only be moved
+			must(t, db.Set([]byte("key 0000"), make([]byte, 100), nil))
+			must(t, db.Flush())
+			must(t, db.Compact(t.Context(), []byte("a"), []byte("z"), false))
+		}
+	})
+	w.deletes = deletes
+	return w
+}
+
+// tableOf returns the only table that a database has after some changes.
+func tableOf(t *testing.T, change func(db *pebble.DB)) *written {
+	t.Helper()
 	mem := vfs.NewMem()
 	o := &pebble.Options{FS: mem, FormatMajorVersion: pebble.FormatNewest, DisableAutomaticCompactions: true, Logger: silent{}}
 	o.Merger = &pebble.Merger{Name: block.MergerName, Merge: pebble.DefaultMerger.Merge}
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	db, err := pebble.Open("db", o)
 	must(t, err)
-	if deletes {
-		must(t, db.DeleteRange([]byte("key 0100"), []byte("key 0200"), nil))
-	}
-	for i := range 400 {
-		must(t, db.Set(fmt.Appendf(nil, "key %04d", i), bytes.Repeat([]byte{byte(i)}, 100), nil))
-	}
-	must(t, db.Flush())
-	if compacted { // two tables, as one would only be moved
-		must(t, db.Set([]byte("key 0000"), make([]byte, 100), nil))
-		must(t, db.Flush())
-		must(t, db.Compact(t.Context(), []byte("a"), []byte("z"), false))
-	}
+	change(db)
 	levels, err := db.SSTables()
 	must(t, err)
 	var list []*written
@@ -66,7 +76,7 @@ func newTable(t *testing.T, deletes, compacted bool) *written {
 					Number: uint64(info.FileNum), Size: info.Size, Smallest: info.Smallest, Largest: info.Largest,
 					SmallestSeq: uint64(info.SmallestSeqNum), LargestSeq: uint64(info.LargestSeqNum),
 				},
-				data: read(t, mem, fmt.Sprintf("db/%06d.sst", info.FileNum)), deletes: deletes,
+				data: read(t, mem, fmt.Sprintf("db/%06d.sst", info.FileNum)),
 			})
 		}
 	}

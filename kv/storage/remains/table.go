@@ -22,6 +22,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	tableblock "github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/sstable/colblk"
+	"github.com/cockroachdb/pebble/v2/sstable/valblk"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -54,9 +55,14 @@ type checker struct {
 }
 
 func newChecker(ctx context.Context, fsys vfs.FS) *checker {
+	return &checker{ctx, fsys, storeOptions()}
+}
+
+// storeOptions returns the options of all stores, as far as they show in files.
+func storeOptions() *pebble.Options {
 	o := &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Merger: &pebble.Merger{Name: block.MergerName}}
 	o.EnsureDefaults()
-	return &checker{ctx, fsys, o}
+	return o
 }
 
 func (c *checker) schema() *colblk.KeySchema { return c.options.KeySchemas[c.options.KeySchema] }
@@ -295,8 +301,8 @@ type rebuild struct {
 func (r *rebuild) listed(l *sstable.Layout, broken map[uint64]bool) {
 	r.last = r.whole.Low
 	for _, h := range l.Data {
-		end := h.Offset + h.Length
-		if broken[h.Offset] || end >= uint64(len(r.data)) || !r.block(r.data[h.Offset:end], r.data[end]) {
+		end := h.Offset + h.Length // in the file, or the block is broken
+		if broken[h.Offset] || !r.block(r.data[h.Offset:end], r.data[end]) {
 			r.gap = true
 		}
 	}
@@ -318,7 +324,7 @@ func (r *rebuild) scanned() {
 		at += n + trailerLen
 	}
 	if n := len(r.points); n > 0 && pebble.DefaultComparer.Compare(r.points[n-1].key.UserKey, r.whole.High) >= 0 &&
-		r.points[n-1].key.Trailer == r.table.Largest.Trailer {
+		r.points[n-1].key.SeqNum() == r.table.Largest.SeqNum() {
 		return // this is the last entry of the table
 	}
 	r.lose(r.whole.High)
@@ -346,7 +352,7 @@ func (r *rebuild) lose(until []byte) {
 // not know.
 func (r *rebuild) block(data []byte, compression byte) bool {
 	points, err := r.decode(data, compression)
-	if err != nil || len(points) == 0 {
+	if err != nil {
 		return false
 	}
 	if n := len(r.points); n > 0 && compareInternal(r.points[n-1].key, points[0].key) >= 0 {
@@ -366,7 +372,7 @@ func compareInternal(a, b pebble.InternalKey) int {
 
 var errBlock = errors.New("remains: not a block of data")
 
-// decode decodes a block of data.
+// decode decodes a block of data, which has at least one entry.
 func (c *checker) decode(data []byte, compression byte) (points []point, err error) {
 	defer func() {
 		if why := recover(); why != nil { // Pebble panics on what is no block
@@ -385,7 +391,8 @@ func (c *checker) decode(data []byte, compression byte) (points []point, err err
 	var d colblk.DataBlockDecoder
 	d.Init(schema, aligned)
 	var it colblk.DataBlockIter
-	it.InitOnce(schema, c.options.Comparer, nil)
+	var elsewhere valblk.Reader // tells of values in other blocks, and reads none of them
+	it.InitOnce(schema, c.options.Comparer, &elsewhere)
 	if err := it.Init(&d, tableblock.NoTransforms); err != nil {
 		return nil, err
 	}
@@ -396,7 +403,12 @@ func (c *checker) decode(data []byte, compression byte) (points []point, err err
 		default:
 			return nil, errBlock
 		}
-		p := point{kv.K.Clone(), bytes.Clone(kv.InPlaceValue())}
+		p := point{key: kv.K.Clone()}
+		if kv.V.IsInPlaceValue() {
+			p.value = bytes.Clone(kv.InPlaceValue())
+		} else { // it is an older one of the same key, which only a snapshot has seen: a deletion does as well
+			p.key.SetKind(pebble.InternalKeyKindDelete)
+		}
 		if n := len(points); n > 0 && compareInternal(points[n-1].key, p.key) >= 0 {
 			return nil, errBlock
 		}
@@ -421,17 +433,20 @@ func (r *rebuild) deletions(path string) {
 		return
 	}
 	defer func() { _ = tr.Close() }()
-	it, err := tr.NewRawRangeDelIter(r.ctx, tableblock.NoFragmentTransforms, sstable.NoReadEnv)
-	if err != nil {
+	if err := r.spansOf(tr); err != nil {
 		r.lost = []Range{r.whole}
-		return
 	}
-	if it == nil {
-		return
+}
+
+// spansOf collects the deletions of ranges of keys in a table that can be read.
+func (r *rebuild) spansOf(tr *sstable.Reader) error {
+	it, err := tr.NewRawRangeDelIter(r.ctx, tableblock.NoFragmentTransforms, sstable.NoReadEnv)
+	if err != nil || it == nil {
+		return err
 	}
 	defer it.Close()
 	span, err := it.First()
-	for ; span != nil && err == nil; span, err = it.Next() {
+	for ; span != nil; span, err = it.Next() {
 		s := span.Clone()
 		if r.spanLow == nil {
 			r.spanLow = s.Start
@@ -442,9 +457,7 @@ func (r *rebuild) deletions(path string) {
 		}
 		r.spans = append(r.spans, func(w sstable.RawWriter) error { return w.EncodeSpan(s) })
 	}
-	if err != nil {
-		r.lost = []Range{r.whole}
-	}
+	return err
 }
 
 // The names of two blocks in the index of blocks.
@@ -459,10 +472,7 @@ func (r *rebuild) noDeletions() bool {
 		return true // a deletion with this sequence would delete nothing
 	}
 	// The index of blocks is near the end, and names the blocks that there are.
-	at := bytes.LastIndex(r.data, []byte(propertiesName))
-	if at < 0 {
-		return false
-	}
+	at := bytes.LastIndex(r.data, []byte(propertiesName)) // -1 if there is none: then it is not sure
 	for start := at; start >= max(0, at-maxIndex); start-- {
 		crc := uint32(0)
 		for i := start; i+trailerLen <= min(len(r.data), at+maxIndex); i++ {

@@ -314,7 +314,8 @@ var areas = []area{
 			(*examination).manifest (*examination).noLog (*examination).oldManifests (*examination).refuseNewer
 			(*examination).run (*examination).sidecar (*examination).small (*examination).tables (*examination).torn
 			(*examination).withoutStrays (*rebuild).block (*rebuild).deletions (*rebuild).listed (*rebuild).lose
-			(*rebuild).noDeletions (*rebuild).scanned (*version).apply (*version).reached CheckTable Merged Reached known
+			(*rebuild).noDeletions (*rebuild).scanned (*rebuild).spansOf (*version).apply (*version).reached CheckTable Merged
+			Reached checkOptions known
 			manifestNumber marker plain readManifest`,
 	},
 	{
@@ -355,7 +356,7 @@ var areas = []area{
 		tests: []string{"./salvage"},
 		functions: `
 			(*Report).Whole (*copying).blocks (*copying).look (*copying).to (*left).changed (*left).tell (*left).whole
-			(*recovery).all (*recovery).key Check Recover eachKey isLoss look open recoverTo`,
+			(*recovery).all (*recovery).key Check Recover eachKey isLoss look open recoverTo repair`,
 	},
 	{
 		pkg:   "./scalableext",

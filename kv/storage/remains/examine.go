@@ -464,24 +464,27 @@ func (e *examination) formatMarker() error {
 // small looks at the files that a store can do without.
 func (e *examination) small() error {
 	for _, name := range e.others {
-		if !strings.HasPrefix(name, "OPTIONS-") {
+		if !strings.HasPrefix(name, "OPTIONS-") || !files.LooksLikePart(name) {
 			continue
 		}
 		data, err := e.read(name)
 		if err != nil {
 			return err
 		}
-		if why := checkOptions(string(data)); why != "" {
+		if why := checkOptions(e.dir, string(data)); why != "" {
 			e.damage(name, why)
 		}
 	}
 	return nil
 }
 
-// checkOptions returns what is wrong with Pebble's record of its options. Opening does not use their values.
-func checkOptions(text string) string {
-	o := &pebble.Options{}
-	if err := o.Parse(text, &pebble.ParseHooks{SkipUnknown: func(string, string) bool { return false }}); err != nil {
+// checkOptions returns what is wrong with Pebble's record of its options. Opening does not use their values, but compares names.
+func checkOptions(dir, text string) string {
+	err := new(pebble.Options).Parse(text, &pebble.ParseHooks{SkipUnknown: func(string, string) bool { return false }})
+	if err == nil {
+		err = storeOptions().CheckCompatibility(dir, text)
+	}
+	if err != nil {
 		return "is damaged: " + plain(err)
 	}
 	return ""

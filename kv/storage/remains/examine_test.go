@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
 )
@@ -169,8 +170,13 @@ func TestExamine_manifest(t *testing.T) {
 func TestExamine_small(t *testing.T) {
 	const stray = "20261128.log"
 	for name, x := range map[string]examined{
-		"no format": {change: map[string][]byte{formatMarker: nil}, problems: "marker.format-version is missing"},
-		"a stray":   {change: map[string][]byte{stray: []byte("a log of a crawler\n")}, problems: stray + " was not written by the store: it has the name of a log, but does not begin as one"},
+		"no format":        {change: map[string][]byte{formatMarker: nil}, problems: "marker.format-version is missing"},
+		"a stray":          {change: map[string][]byte{stray: []byte("a log of a crawler\n")}, problems: stray + " was not written by the store: it has the name of a log, but does not begin as one"},
+		"nobody's options": {change: map[string][]byte{"OPTIONS-x": []byte("nothing")}},
+		"other options": {
+			change:   map[string][]byte{"OPTIONS-000003": []byte("[Version]\n[Options]\n  merger=other\n")},
+			problems: `OPTIONS-000003 is damaged: pebble: merger name from file "other" != merger name from options "` + block.MergerName + `"`,
+		},
 		"no sidecar": {
 			change:   map[string][]byte{format.SidecarName: nil},
 			problems: "DURABLE is missing" + blindness, maybe: true, nameless: true,

@@ -1,8 +1,10 @@
 package salvage_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path"
 	"strings"
 	"sync"
@@ -70,6 +72,21 @@ func (roomless) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: 1000, TotalBytes: 1 << 40}, nil
 }
 
+// failures is a handler of a logger that calls told when a store says that it has failed.
+type failures struct {
+	slog.Handler
+	told func()
+}
+
+func (failures) Enabled(context.Context, slog.Level) bool { return true }
+
+func (f failures) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "the store has failed") {
+		f.told()
+	}
+	return nil
+}
+
 // A disk that is full, or that fails, at any call ends a salvage in the same way.
 func TestRecover_failingDisk(t *testing.T) {
 	disk := onDisk(t, 500)
@@ -82,20 +99,19 @@ func TestRecover_failingDisk(t *testing.T) {
 	} {
 		var full atomic.Bool
 		full.Store(!tt.keys)
-		met := make(chan struct{})
-		meet := sync.OnceFunc(func() { close(met) })
+		failed := make(chan struct{})
 		o := options()
+		o.Logger = slog.New(failures{slog.DiscardHandler, sync.OnceFunc(func() { close(failed) })})
 		o.FS = &faultfs.FS{FS: disk, Before: func(s faultfs.Site, name string) error {
 			in := tt.op == "rename" && name == tt.part || tt.op != "rename" && strings.HasPrefix(name, "new.partial-") && strings.Contains(name, tt.part)
 			if full.Load() && s.Op == tt.op && in {
-				meet()
 				return syscall.ENOSPC
 			}
 			return nil
 		}}
 		report, err := salvage.Recover(t.Context(), "old", "new", o, salvage.Options{Progress: func(done, _ uint64) {
 			if full.Store(true); tt.keys && done == 100 { // the log has some blocks by now, which are written while others are made
-				<-met
+				<-failed // so the next key is refused
 			}
 		}})
 		if !errors.Is(err, syscall.ENOSPC) || report != nil && len(report.Left) > 0 {

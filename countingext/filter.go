@@ -7,6 +7,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -92,9 +93,16 @@ func (f *filter) oldest() *layer { return &f.layers[len(f.layers)-1] }
 // InMemory answers from memory alone. known is false if it does not decide, or if blocks changed meanwhile.
 func (f *filter) InMemory(h uint64) (present, known bool) {
 	s := f.object.Memory().BeginSlots()
-	if known = s.Usable(); !known {
+	if !s.Usable() {
 		return false, false
 	}
+	present, known = f.inMemory(&s, h)
+	return present, known && (present || s.Valid())
+}
+
+// inMemory is InMemory, but leaves it to the caller to ask whether the section is valid.
+func (f *filter) inMemory(s *memory.SlotSection, h uint64) (present, known bool) {
+	known = true
 	for i := range f.layers {
 		l := &f.layers[i]
 		blk, rest := l.layout.Block(h)
@@ -105,7 +113,7 @@ func (f *filter) InMemory(h uint64) (present, known bool) {
 			return true, true
 		}
 	}
-	return false, known && s.Valid()
+	return false, known
 }
 
 // count returns how often an item was added, at most enough: the sum over the layers of the item's smallest counter

@@ -37,6 +37,11 @@ func (w *Writer) stageWake(key []byte, old, now *Object) {
 	if was == is && (is == 0 || old.header.ID == now.header.ID) {
 		return
 	}
+	w.noteWake(key, was, is)
+}
+
+// noteWake stages a note of a key in place of another, 0 for none.
+func (w *Writer) noteWake(key []byte, was, is int64) {
 	if was != 0 {
 		w.delete(format.AppendWakeKey(w.scratch[:0], was, key))
 	}
@@ -85,29 +90,19 @@ func (db *DB) wake(note []byte, budget int) error {
 	if more {
 		db.QueueCompact(key)
 	}
-	return db.settleNote(note, at, key)
+	return db.settleNote(at, key)
 }
 
 // settleNote removes a note that is not of what is under its key now, and writes the one that is.
-func (db *DB) settleNote(note []byte, at int64, key []byte) error {
+func (db *DB) settleNote(at int64, key []byte) error {
 	return db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
 		v, err := w.lookAt(key, withoutValue)
 		if err != nil || v.stored != nil && !v.stored.wakeKnown() {
 			return err
 		}
-		is := wakeOf(v.stored)
-		if is == at {
-			return nil
+		if is := wakeOf(v.stored); is != at {
+			w.noteWake(key, at, is)
 		}
-		b := db.store.NewBatch()
-		defer func() { _ = b.Close() }() // releases memory, cannot fail
-		must(b.Delete(note, nil))
-		if is != 0 {
-			must(b.Set(format.AppendWakeKey(nil, is, key), nil, nil))
-		}
-		db.apply.RLock()
-		defer db.apply.RUnlock()
-		_, err = db.store.Commit(b, false)
-		return err
+		return nil
 	})
 }

@@ -157,8 +157,8 @@ func (c KeyCounts) Plus(keys, expiring int) KeyCounts {
 //	uvarint  Keys
 //	uvarint  Expiring
 //
-// In older stores Expiring is left out, even if keys expire. Programs of that time take the longer form for corrupt, and do
-// not open the store.
+// In older stores Expiring is left out, even if keys expire. Programs of that time, before the first release, take the longer
+// form for corrupt, and do not open the store. So StoreVersion was not raised.
 func AppendKeyCounts(dst []byte, c KeyCounts) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, c.Keys), c.Expiring)
 }

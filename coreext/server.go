@@ -139,7 +139,7 @@ func moduleList(c *module.Call) reply.Reply {
 func dbSize(c *module.Call) reply.Reply {
 	var n uint64
 	err := c.Read(func(r kv.Reader) (err error) {
-		n, err = r.Size(c.Context)
+		n, err = r.Size()
 		return err
 	})
 	if err != nil {

@@ -59,7 +59,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 		return 0, err
 	}
 	defer w.release()
-	o, err := db.find([]byte(req.key), access{})
+	o, err := db.find([]byte(req.key), nil)
 	if err != nil || o == nil || o.header.ID != req.object {
 		return 0, err // something else is under the key now
 	}

@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
@@ -27,15 +28,19 @@ func (db *DB) TypeOf(key []byte) (string, error) {
 }
 
 // Size returns the number of keys, including expired ones that are still stored.
-func (db *DB) Size() (n uint64, err error) {
-	err = db.Read(func(Reader) error { n = db.keys.Load(); return nil })
-	return n, err
-}
+func (db *DB) Size() (uint64, error) { return db.settled(&db.keys) }
 
 // ExpiringKeys returns the number of keys that have an expiry, including expired ones that are still stored.
-func (db *DB) ExpiringKeys() (n uint64, err error) {
-	err = db.Read(func(Reader) error { n = db.expiring.Load(); return nil })
-	return n, err
+func (db *DB) ExpiringKeys() (uint64, error) { return db.settled(&db.expiring) }
+
+// settled returns a number of keys when no commit is half applied.
+func (db *DB) settled(n *atomic.Uint64) (uint64, error) {
+	if err := db.awaitSequence(); err != nil {
+		return 0, err
+	}
+	db.apply.RLock()
+	defer db.apply.RUnlock()
+	return n.Load(), nil
 }
 
 // As returns the object's body as a module's own type. The errors are ErrNotFound for a nil object, ErrNoModule and

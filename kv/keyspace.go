@@ -87,16 +87,7 @@ func (db *DB) Lookup(key []byte) (*Object, error) {
 	if err := db.awaitSequence(); err != nil {
 		return nil, err
 	}
-	return db.lookup(key, access{large: withoutValue}, db.Now())
-}
-
-// access is how an object is looked up.
-type access struct {
-	steady bool // the caller holds apply, shared
-
-	// large, if set, is called with a large string in its stored form, before the string is copied. It must not keep
-	// it. If it returns an error, the string is not copied and the lookup returns the error.
-	large func(value []byte) error
+	return db.lookup(key, withoutValue, db.Now())
 }
 
 // LargeValue is the number of stored bytes above which a string is large; see ReadOptions.Large.
@@ -107,17 +98,19 @@ var errNoValue = errors.New("kv: not copied")
 
 func withoutValue([]byte) error { return errNoValue }
 
-// lookup is Lookup without a look at the sequence lock, for writers and for readers that hold apply.
-func (db *DB) lookup(key []byte, a access, now int64) (*Object, error) {
-	o, err := db.find(key, a)
+// lookup is Lookup without a look at the sequence lock, and with the value of a string, see find.
+func (db *DB) lookup(key []byte, large func(value []byte) error, now int64) (*Object, error) {
+	o, err := db.find(key, large)
 	if err != nil || o == nil || o.expiredBy(now) {
 		return nil, err
 	}
 	return o, nil
 }
 
-// find is lookup that also returns expired objects.
-func (db *DB) find(key []byte, a access) (*Object, error) {
+// find returns the object under a key, also if it has expired; nil, nil if there is none. Large, if it is not nil, is called with a
+// large string in its stored form, before the string is copied. It must not keep it. If it returns an error, the string is
+// not copied, and find returns the error.
+func (db *DB) find(key []byte, large func(value []byte) error) (*Object, error) {
 	if len(key) > MaxKeyLen {
 		return nil, keyTooLong(key)
 	}
@@ -140,7 +133,7 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 		return nil, err
 	}
 	defer db.exit()
-	h, err := db.readHeader(db.store, key, a.large)
+	h, err := db.readHeader(db.store, key, large)
 	db.pauseAt("find: read")
 	if h == nil || err != nil {
 		return nil, err
@@ -150,21 +143,12 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 		// No object in memory has the string. So a caller that reads a long one holds up no commit.
 		return newObject(db, string(key), h, nil)
 	}
-	o, opened, err := db.openSteady(sh, key, a.steady) // it reads the header again, under apply
+	o, opened, err := db.open(sh, key) // it reads the header again, under apply
 	if opened {
 		db.residency.Put(objectCacheKey(o.header.ID), residentObject{o}, o.bytes())
 		db.residency.Await()
 	}
 	return o, err
-}
-
-// openSteady calls open with apply held, shared. steady says that the caller holds it.
-func (db *DB) openSteady(sh *shard, key []byte, steady bool) (o *Object, opened bool, err error) {
-	if !steady {
-		db.apply.RLock()
-		defer db.apply.RUnlock()
-	}
-	return db.open(sh, key)
 }
 
 // Opened returns the object that is open under a key, nil if none is: the key may still hold an object that no lookup
@@ -176,8 +160,10 @@ func (db *DB) Opened(key []byte) *Object {
 	return sh.objects[string(key)]
 }
 
-// open reads the header of a key and puts the object into the map. The caller holds apply, shared.
+// open reads the header of a key and puts the object into the map.
 func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
+	db.apply.RLock()
+	defer db.apply.RUnlock()
 	for {
 		sh.mu.RLock()
 		o, evictions := sh.objects[string(key)], sh.evictions

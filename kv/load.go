@@ -60,9 +60,8 @@ func (db *DB) stripeOf(l *Layer, blk uint64) *stripe { return &db.stripes[l.Key(
 const foldThreshold = 64
 
 // load returns a block for an answer about now: the resident one, or one read from disk, never nil without an error.
-// It may lack commits that were applied after load began. steady says that the caller holds apply, shared: then load
-// must not wait for a load slot, nor for the load of another goroutine, which may be waiting for a slot.
-func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) {
+// It may lack commits that were applied after load began.
+func (db *DB) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if first := l.InMemory(blk); first != nil {
 		return first, nil
 	}
@@ -78,27 +77,19 @@ func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) 
 		st.mu.Unlock()
 		return first, nil
 	}
-	f := st.flights[key]
-	if f != nil && !steady {
+	if f := st.flights[key]; f != nil {
 		st.mu.Unlock()
 		db.pauseAt("load: shared")
 		<-f.done
 		return f.first, f.err
 	}
-	registers := f == nil // otherwise the lookup reads for itself, and does not install
-	f = &flight{done: make(chan struct{})}
-	if registers {
-		st.flights[key] = f
-	}
+	f := &flight{done: make(chan struct{})}
+	st.flights[key] = f
 	st.mu.Unlock()
 
-	if !steady {
-		db.residency.BeginLoad()
-	}
+	db.residency.BeginLoad()
 	f.first, f.err = db.readAndInstall(o, st, key, f)
-	if !steady {
-		db.residency.EndLoad()
-	}
+	db.residency.EndLoad()
 	close(f.done)
 	return f.first, f.err
 }

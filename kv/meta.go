@@ -29,15 +29,12 @@ func (db *DB) readMeta() (err error) {
 func (db *DB) readKeyCounts() error {
 	var older [numKeyLocks]bool
 	for i := range db.groups {
-		value, err := storage.ReadMeta(db.store, format.AppendKeyCountKey(nil, uint8(i)))
-		var n format.KeyCounts
-		if err == nil && value != nil {
-			n, older[i], err = format.DecodeKeyCounts(value)
-		}
+		n, is, err := readCounts(db.store, i)
 		if err != nil {
-			return fmt.Errorf("numbers of keys of group %d: %w", i, err)
+			return err
 		}
 		db.setCounts(i, n)
+		older[i] = is
 	}
 	if slices.Contains(older[:], true) {
 		if err := db.countExpiring(&older); err != nil {
@@ -45,6 +42,18 @@ func (db *DB) readKeyCounts() error {
 		}
 	}
 	return nil
+}
+
+// readCounts returns the stored numbers of keys of a group, and whether that of those that expire is left out.
+func readCounts(from storage.Reader, group int) (n format.KeyCounts, older bool, err error) {
+	value, err := storage.ReadMeta(from, format.AppendKeyCountKey(nil, uint8(group)))
+	if err == nil && value != nil {
+		n, older, err = format.DecodeKeyCounts(value)
+	}
+	if err != nil {
+		err = fmt.Errorf("numbers of keys of group %d: %w", group, err)
+	}
+	return n, older, err
 }
 
 // countExpiring counts the keys that expire in groups whose records leave that number out, by their notes. It writes

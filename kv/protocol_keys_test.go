@@ -620,10 +620,6 @@ func TestStrings_concurrent(t *testing.T) {
 // Size counts all keys of a commit, or none.
 func TestSize_oneMoment(t *testing.T) {
 	s := openStore(t, inMemory())
-	counting := s.next("read: begins")
-	var n uint64
-	size := s.begin(func() (err error) { n, err = s.Size(); return err })
-	size.reaches(counting)
 	applied := s.next("commit: applied")
 	commit := s.begin(func() error {
 		keys := [][]byte{[]byte("a"), []byte("b"), []byte("c")}
@@ -637,14 +633,35 @@ func TestSize_oneMoment(t *testing.T) {
 		})
 	})
 	commit.reaches(applied)
-	again := s.next("read: again")
-	counting.release()
-	size.reaches(again)
-	again.release()
+	var sizes [2]uint64
+	sizing := []*task{
+		s.begin(func() (err error) { sizes[0], err = s.Size(); return err }),
+		s.begin(func() error {
+			return s.Read(func(r kv.Reader) (err error) { sizes[1], err = r.Size(); return err })
+		}),
+	}
 	applied.release()
 	commit.wait()
-	size.wait()
-	if n != 3 {
-		t.Errorf("%d keys, want 3", n)
+	for i, size := range sizing {
+		if size.wait(); sizes[i] != 3 {
+			t.Errorf("%d keys, want 3", sizes[i])
+		}
 	}
+}
+
+// A snapshot has the numbers of keys that it began with.
+func TestSize_snapshot(t *testing.T) {
+	s := openStore(t, inMemory())
+	set := func(key string) {
+		_, err := s.Set(kv.NoSync, []byte(key), nil, kv.SetOptions{})
+		s.must(err)
+	}
+	set("a")
+	s.must(s.ReadWith(kv.ReadOptions{Long: true}, func(r kv.Reader) error {
+		set("b")
+		if n, err := r.Size(); n != 1 || err != nil {
+			t.Errorf("%d keys, %v, want 1", n, err)
+		}
+		return nil
+	}))
 }

@@ -69,11 +69,10 @@ func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) 
 // Read runs a lookup so that what it has read was true at one moment: it sees no part of a commit that touches more than one
 // key or replaces an object, and no part of one that changes slots. If such a commit was under way or was applied
 // meanwhile, the lookup may have seen part of it, or have read blocks of a dropped object as absent. Then Read runs the lookup
-// again, with commits of the first kind held off, and finally on a snapshot. An error of a run that may rest on half a commit
-// is not returned. A lookup of several strings in headers reads them one after the other: see ReadOptions.
+// again, and finally on a snapshot. An error of a run that may rest on half a commit is not returned.
+// A lookup of several strings in headers reads them one after the other: see ReadOptions.
 //
-// Look must not write, and must read with the Reader alone, except for DB.Touch: the second time it runs under a lock
-// that other methods of the DB take.
+// Look must not write, and must read with the Reader alone, except for DB.Touch.
 func (db *DB) Read(look func(Reader) error) error { return db.ReadWith(ReadOptions{}, look) }
 
 // ReadOptions say how ReadWith reads. The zero value means as Read does.
@@ -115,26 +114,21 @@ func (db *DB) readLong(large func(value []byte) error, look func(Reader) error) 
 }
 
 func (db *DB) read(large func(value []byte) error, look func(Reader) error) error {
-	if err := db.awaitSequence(); err != nil {
-		return err
+	for range 2 {
+		if err := db.awaitSequence(); err != nil {
+			return err
+		}
+		db.pauseAt("read: begins")
+		s := db.live()
+		err := look(Reader{db, s, db.Now(), large})
+		valid := s.valid()
+		s.end()
+		if valid || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
+			return err
+		}
+		db.pauseAt("read: again")
 	}
-	db.pauseAt("read: begins")
-	before, s := db.word.Load(), db.live()
-	defer s.end()
-	err := look(Reader{db, s, db.Now(), large})
-	if before&seqOdd == 0 && db.word.Load() == before && s.valid() || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
-		return err
-	}
-	db.pauseAt("read: again")
-	db.apply.RLock()
-	defer db.apply.RUnlock()
-	again := db.live()
-	defer again.end()
-	again.steady = true
-	if err = look(Reader{db, again, db.Now(), large}); !again.valid() {
-		return errMoved
-	}
-	return err
+	return errMoved
 }
 
 // readKeys runs a lookup that reads several keys and nothing else, as of one commit. The sequence lock would not do:

@@ -258,4 +258,4 @@ func (r Reader) RandomKey(ctx context.Context) (key string, ok bool, err error) 
 }
 
 // Size returns the number of keys, including expired ones that are still stored.
-func (r Reader) Size(ctx context.Context) (uint64, error) { return r.source.size(ctx) }
+func (r Reader) Size() (uint64, error) { return r.source.size() }

@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -201,10 +200,15 @@ func (v *snapshot) read(o *Object, l *Layer, blk uint64) (*Line, error) {
 
 func (*snapshot) counter(l *Layer, i int) uint64 { return l.Counter(i) }
 
-func (v *snapshot) size(ctx context.Context) (n uint64, err error) {
-	count := func(uint64, []byte, *format.Header, bool) bool { n++; return true }
-	err = Reader{v.db, v, v.now, nil}.eachHeader(ctx, 0, count, func() {})
-	return n, err
+func (v *snapshot) size() (n uint64, err error) {
+	for i := range v.db.groups {
+		of, _, err := readCounts(v.snap, i)
+		if err != nil {
+			return 0, err
+		}
+		n += of.Keys
+	}
+	return n, nil
 }
 
 func (v *snapshot) disk() storage.Reader { return v.snap }

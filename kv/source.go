@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"context"
 	"sync"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -21,7 +20,7 @@ type source interface {
 	counter(l *Layer, i int) uint64
 
 	// size returns the number of keys, including expired ones that are still stored.
-	size(ctx context.Context) (uint64, error)
+	size() (uint64, error)
 
 	// disk returns what stored keys are read from.
 	disk() storage.Reader
@@ -35,17 +34,17 @@ type source interface {
 
 // live is the store as it is, for one lookup. It keeps a section of each object that the lookup finds.
 type live struct {
-	db     *DB
-	steady bool // the caller holds apply, shared
-	loads  int  // so far, if steady
+	db   *DB
+	word uint64 // of the store, when the lookup began
 
+	reads    int // of keys, and of anything else but blocks
 	sections []memory.SlotSection
 	moved    bool // what was read is not of one moment
 }
 
 func (db *DB) live() *live {
 	s := lives.Get().(*live)
-	s.db, s.steady, s.loads, s.moved = db, false, 0, false
+	s.db, s.word, s.reads, s.moved = db, db.word.Load(), 0, false
 	return s
 }
 
@@ -62,7 +61,8 @@ func (s *live) end() {
 }
 
 func (s *live) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
-	o, err := s.db.find(key, access{steady: s.steady, large: large})
+	s.reads++
+	o, err := s.db.find(key, large)
 	if err != nil || o == nil {
 		return nil, err
 	}
@@ -90,21 +90,22 @@ func (s *live) section(o *Object) *memory.SlotSection {
 	return &s.sections[n]
 }
 
-// load reads a block. A steady lookup of many blocks would hold up commits for long: it gets errMoved.
 func (s *live) load(o *Object, l *Layer, blk uint64) (*Line, error) {
-	if s.loads++; s.steady && s.loads > maxSnapshotBlocks {
-		return nil, errMoved
-	}
 	if o.header.Family != block.FamilyBits {
 		s.section(o).Note(l, blk)
 	}
-	return s.db.load(o, l, blk, s.steady)
+	return s.db.load(o, l, blk)
 }
 
-// valid reports whether all objects that were found, and their blocks, were so at one moment.
+// valid reports whether all that was read was so at one moment: the objects that were found, with their blocks; and unless that is
+// one object and nothing else, no commit under the sequence lock was under way or was applied meanwhile.
 func (s *live) valid() bool {
+	still := s.word&seqOdd == 0 && s.db.word.Load() == s.word
+	if !still && (s.reads != 1 || len(s.sections) != 1) {
+		return false
+	}
 	for i := range s.sections {
-		if !s.sections[i].ValidOnDisk() {
+		if !s.sections[i].ValidOnDisk(still) {
 			return false
 		}
 	}
@@ -113,9 +114,15 @@ func (s *live) valid() bool {
 
 func (*live) counter(l *Layer, i int) uint64 { return l.Counter(i) }
 
-func (s *live) size(context.Context) (uint64, error) { return s.db.keys.Load(), nil }
+func (s *live) size() (uint64, error) {
+	s.reads++
+	return s.db.keys.Load(), nil
+}
 
-func (s *live) disk() storage.Reader { return s.db.store }
+func (s *live) disk() storage.Reader {
+	s.reads++
+	return s.db.store
+}
 
 func (*live) writer() *Writer { return nil }
 
@@ -154,7 +161,7 @@ func (w *Writer) find(key []byte, large func(value []byte) error, now int64) (*O
 	case w.flush:
 		return nil, nil
 	}
-	return w.db.lookup(key, access{large: large}, now)
+	return w.db.lookup(key, large, now)
 }
 
 func (w *Writer) load(o *Object, l *Layer, blk uint64) (*Line, error) {
@@ -163,7 +170,7 @@ func (w *Writer) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 
 func (w *Writer) counter(l *Layer, i int) uint64 { return w.Counter(l, i) }
 
-func (w *Writer) size(context.Context) (uint64, error) {
+func (w *Writer) size() (uint64, error) {
 	n := w.db.keys.Load()
 	if w.flush {
 		n = 0

@@ -94,7 +94,7 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*stagedKey,
 	var broken *damaged
 	if !w.flush { // otherwise there is nothing stored
 		var err error
-		if o, err = w.db.find(key, access{large: large}); errors.As(err, &broken) {
+		if o, err = w.db.find(key, large); errors.As(err, &broken) {
 			return w.addKey(stagedKey{key: string(key), stored: broken.stand(w.db, key), damage: err}), nil
 		} else if err != nil {
 			return nil, err
@@ -118,7 +118,7 @@ func (w *Writer) renew(v *stagedKey) error {
 	if v.changed || v.object == nil || !v.object.memory.Ended() {
 		return nil
 	}
-	o, err := w.db.find([]byte(v.key), access{})
+	o, err := w.db.find([]byte(v.key), nil)
 	if err == nil {
 		v.object, v.stored = o, o
 	}

@@ -253,7 +253,7 @@ func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if w.lastLayer == l && w.lastBlk == blk {
 		return w.lastFirst, nil
 	}
-	first, err := w.db.load(o, l, blk, false)
+	first, err := w.db.load(o, l, blk)
 	if err == nil {
 		w.lastLayer, w.lastBlk, w.lastFirst = l, blk, first
 	}

@@ -127,10 +127,11 @@ func (s *SlotSection) unchanged() bool {
 }
 
 // ValidOnDisk is Valid for a lookup that reads what is not in memory from the disk. Then it does not matter that an object of
-// bits was closed meanwhile: each of its blocks has every commit up to then, or was read later.
-func (s *SlotSection) ValidOnDisk() bool {
+// bits was closed meanwhile: each of its blocks has every commit up to then, or was read later. But a commit that replaces what
+// is under the key does not find an object that is closed, and leaves its word as it is: still says that there was none.
+func (s *SlotSection) ValidOnDisk(still bool) bool {
 	now, begun := s.section.object.word.Load(), s.section.word
-	if now&(wordSlots|wordClosed) == wordClosed {
+	if still && now&(wordSlots|wordClosed) == wordClosed {
 		now, begun = now&^(wordClosed|wordEnded), begun&^(wordClosed|wordEnded)
 	}
 	return now == begun && now&wordUnusable == 0 && s.unchanged()

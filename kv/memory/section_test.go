@@ -77,15 +77,22 @@ func begin(t *testing.T, o *Object, l *Layer) (valid, onDisk func() bool) {
 		t.Fatal("a lookup of an open object does not begin")
 	}
 	bits, slots, disk := o.Begin(), o.BeginSlots(), o.BeginOnDisk()
+	onDisk = func() bool {
+		still := disk.ValidOnDisk(true)
+		if without := disk.ValidOnDisk(false); without != (still && o.word.Load()&wordClosed == 0) {
+			t.Errorf("on the disk it is valid: %t, and %t if a commit came meanwhile", still, without)
+		}
+		return still
+	}
 	if o.word.Load()&wordSlots == 0 {
 		bits.Block(l, 5)
-		return bits.Valid, disk.ValidOnDisk
+		return bits.Valid, onDisk
 	}
 	for _, blk := range []uint64{5, 5, 7} {
 		slots.Block(l, blk)
 		disk.Note(l, blk)
 	}
-	return slots.Valid, disk.ValidOnDisk
+	return slots.Valid, onDisk
 }
 
 // A block that a commit is changing when it is read makes the lookup invalid, also when the commit has failed since.

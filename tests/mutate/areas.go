@@ -187,7 +187,7 @@ var areas = []area{
 		tests: []string{"./kv", "./txn", "./bloomext", "."},
 		functions: `
 			(*Builder).Put (*Builder).flush (*DB).Acknowledge (*DB).Close (*DB).CompactKey (*DB).CompactQueued (*DB).Fold
-			(*DB).ItemHash (*DB).Metrics (*DB).ReadWith (*DB).Reclaim (*DB).Size (*DB).StringInMemory (*DB).Sweep
+			(*DB).ItemHash (*DB).Metrics (*DB).ReadWith (*DB).Reclaim (*DB).settled (*DB).StringInMemory (*DB).Sweep
 			(*DB).View (*DB).awaitSequence (*DB).begin (*DB).checkSpec (*DB).closeObject (*DB).commitRepair (*DB).compact
 			(*DB).countEntries (*DB).countExpiring (*DB).dropUnwritten (*DB).enter (*DB).findDropped (*DB).foldBlock
 			(*DB).foldedBlock (*DB).hasFailed (*DB).newObjectID (*DB).newSnapshot (*DB).newWriter

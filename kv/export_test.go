@@ -423,3 +423,6 @@ func (db *DB) Ready() bool { return db.ready() }
 func (o *Object) ChangeAt(l *Layer, blk uint64) uint64 {
 	return o.memory.Changes().At(o.memory.PlaceOf(l, blk))
 }
+
+// PauseAt is a point of a test's own at which a test can hold a goroutine.
+func (db *DB) PauseAt(point string) { db.pauseAt(point) }

@@ -1,6 +1,7 @@
 package kv_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -118,6 +119,57 @@ func TestLookup_replacedBeforeRead(t *testing.T) {
 		reading.release()
 		asking.wait()
 	})
+}
+
+// The same with an object that is closed first, so that the commit does not find it.
+func TestLookup_closedAndReplaced(t *testing.T) {
+	eachReplacement(t, func(s *store, replace, lookup func() error) {
+		reading := s.next("load: begun")
+		asking := s.begin(lookup)
+		asking.reaches(reading)
+		s.closeObject("f")
+		s.must(replace())
+		reading.release()
+		asking.wait()
+	})
+}
+
+// A lookup of two strings that begins while a commit is under way sees all of it, or nothing.
+func TestLookup_severalDuringCommit(t *testing.T) {
+	s := openStore(t, inMemory())
+	a, b := []byte("a"), []byte("b")
+	_, err := s.Set(kv.NoSync, a, nil, kv.SetOptions{})
+	s.must(err)
+	begins, between := s.next("read: begins"), s.next("test: between")
+	n := 0
+	counting := s.begin(func() error {
+		return s.Read(func(r kv.Reader) error {
+			first, err := r.Count(t.Context(), [][]byte{a})
+			s.PauseAt("test: between")
+			second, err2 := r.Count(t.Context(), [][]byte{b})
+			n = first + second
+			return errors.Join(err, err2)
+		})
+	})
+	counting.reaches(begins)
+	started, applied := s.next("commit: started"), s.next("commit: applied")
+	moving := s.begin(func() error {
+		return s.DB.Write(kv.NoSync, [][]byte{a, b}, func(w *kv.Writer) error {
+			_, err := w.Delete(a)
+			_, err2 := w.Set(b, nil, kv.SetOptions{})
+			return errors.Join(err, err2)
+		})
+	})
+	moving.reaches(started)
+	begins.release()
+	counting.reaches(between)
+	started.release()
+	moving.reaches(applied)
+	s.wantPatience(counting, between)
+	moving.wait()
+	if n != 1 {
+		t.Errorf("%d keys of a commit that takes one away for another", n)
+	}
 }
 
 // The same while the replacing commit is between its Apply and the end of the old filter.

@@ -415,6 +415,10 @@ func TestManifest(t *testing.T) {
 			[][]byte{whole, edit(table(0, 6, 41, 55)...), edit(append([]any{tagLastSeq, 70, tagDeletedFile, 0, 6}, table(3, 6, 41, 55)...)...)},
 			version{minLog: 5, nextFile: 9, lastSeq: 70, loggedBy: 0}, "6",
 		},
+		"a table with a field that looks like the end": {
+			[][]byte{whole, edit(append(append([]any{tagNewFile4}, table(0, 6, 41, 55)[1:]...), 6, 3, customEnd, 77, 77, customEnd)...)},
+			version{minLog: 5, nextFile: 9}, "6",
+		},
 		"a table that goes": {
 			[][]byte{whole, edit(append(table(0, 6, 41, 55), tagLastSeq, 40)...), edit(tagDeletedFile, 0, 6)},
 			version{minLog: 5, nextFile: 9, lastSeq: 40, loggedBy: 40}, "",

@@ -113,10 +113,10 @@ func (s *stager) addLogged(h uint64) (bool, error) {
 }
 
 // logStaged appends the hashes of items that were staged to the log, if there is one. It returns their number, and the error of
-// staging: an item behind them may have had no room. The log may have begun or ended while they were staged: then those before are
+// staging what is behind them, which may have had no room. The log may have begun or ended while they were staged: then those before are
 // in layers that it does not cover, or need no log.
 func logStaged[T any](s *stager, items []T, added []bool, staged error, sum func(hash.Function, T) uint64) (int, error) {
-	if s.c.chain.Log == nil || staged != nil && !scalableext.NoRoom(staged) {
+	if s.c.chain.Log == nil {
 		return len(items), staged
 	}
 	hashes := make([]uint64, len(items))
@@ -214,7 +214,7 @@ func (f *filter) rates(all bool) (rates []float64) {
 func (s *stager) growLogged() error {
 	ahead := s.newAhead()
 	err := s.growFor(ahead)
-	if ahead > 0 && errors.Is(err, kv.ErrTooLarge) {
+	if errors.Is(err, kv.ErrTooLarge) {
 		return s.growFor(0)
 	}
 	return err
@@ -274,10 +274,13 @@ func widen[T any](s *stager, items []T, sum func(hash.Function, T) uint64) error
 		return nil
 	}
 	absent, err := s.absent(scalableext.Sorted(items, f.hash, sum, f.block), 0)
-	if n := len(absent); err == nil && s.room(n) < n {
-		err = s.replaceNewest(uint64(n))
+	if err != nil {
+		return err
 	}
-	return err
+	if n := len(absent); s.room(n) < n {
+		return s.replaceNewest(uint64(n))
+	}
+	return nil
 }
 
 // smallFrom returns a number of hashes of the log behind which those of the newest layer are.
@@ -327,11 +330,8 @@ func (s *stager) replaceNewest(n uint64) error {
 	gone, more := []*kv.Layer{f.newest.table}, p.capacity-f.newest.capacity // more items may come until the layer is full
 	covered, filling := s.items(f.covered()), f.chain.Filling
 	err = kv.ErrTooLarge
-	switch {
-	case filling != nil && filling.capacity < covered+more:
+	if filling != nil && filling.capacity < covered+more {
 		err = s.beginFilling(covered+more, append(gone, filling.table), spec)
-	case filling == nil:
-		err = s.beginFilling(covered+more, gone, spec)
 	}
 	if errors.Is(err, kv.ErrTooLarge) {
 		err = s.relayer(f.chain.Params, func(l *kv.Layer) bool { return l != f.newest.table }, spec)
@@ -347,12 +347,11 @@ func (s *stager) replaceNewest(n uint64) error {
 
 // newAhead returns how many different items addFull will add.
 func (s *stager) newAhead() uint64 {
-	s.hashes = s.hashes[:0]
-	for _, item := range s.ahead {
-		s.hashes = append(s.hashes, item.Hash)
+	hashes := make([]uint64, len(s.ahead))
+	for i, item := range s.ahead {
+		hashes[i] = item.Hash
 	}
-	slices.Sort(s.hashes)
-	return uint64(len(slices.Compact(s.hashes)))
+	return uint64(len(sorted(hashes)))
 }
 
 // all keeps every layer.
@@ -476,7 +475,7 @@ func (f *Filter) adding(n int) {
 		return
 	}
 	c := f.now(true)
-	if c.chain == nil || c.chain.Log == nil || c.chain.Filling == nil {
+	if c.chain == nil || c.chain.Filling == nil {
 		return
 	}
 	room := c.newest.capacity - min(c.newest.capacity, c.newest.table.Counter(itemsCounter))

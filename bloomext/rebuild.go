@@ -53,7 +53,6 @@ func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
 	if err != nil {
 		return err
 	}
-	w.TogetherOnly()
 	return w.KeepAttributes(o, built)
 }
 
@@ -119,7 +118,7 @@ func (f *filter) base() []layer { return f.layers[f.covered():] }
 func uniteLogs(ctx context.Context, w *kv.Writer, key []byte, parts []*filter, expiry int64) (o *kv.Object, err error) {
 	var hashes []uint64
 	for _, f := range parts {
-		equal := slices.EqualFunc(f.base(), parts[0].base(), func(a, b layer) bool { return a.layout == b.layout && a.capacity == b.capacity })
+		equal := slices.EqualFunc(f.base(), parts[0].base(), func(a, b layer) bool { return a.layout == b.layout })
 		if f.chain.Params.Log.Limit == 0 || f.object.Lossy() || !equal {
 			return nil, nil
 		}

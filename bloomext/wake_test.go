@@ -176,3 +176,21 @@ func TestUses_lookups(t *testing.T) {
 		}
 	}
 }
+
+// At the lowest rate a slice has room for what it is made for alone. Then it is full, also the slice after a full one, which would
+// have more room at another rate.
+func TestWindow_lowestRate(t *testing.T) {
+	s := openTimed(t, kv.Options{})
+	f := s.reserve(bloomext.Config{Capacity: 16, ErrorRate: 9.95e-17, Window: time.Hour})
+	for slice := range uint64(3) {
+		for i := range uint64(64) {
+			if _, err := f.AddUint64(slice<<32 + i); err != nil {
+				t.Fatalf("slice %d, item %d: %v", slice, i, err)
+			}
+		}
+		if _, err := f.AddUint64(slice<<32 + 64); !errors.Is(err, bloomext.ErrCannotGrow) {
+			t.Errorf("slice %d: %v, want %v", slice, err, bloomext.ErrCannotGrow)
+		}
+		s.pass(10 * time.Minute)
+	}
+}

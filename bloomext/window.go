@@ -120,9 +120,6 @@ func stageRecent[T any](h *handle, s *stager, items []T, added []bool, sum func(
 		return 0, err
 	}
 	n, err := stageAll(h, s, items, added, sum)
-	if err != nil && !scalableext.NoRoom(err) {
-		return n, err
-	}
 	batch := scalableext.Sorted(items[:n], s.c.hash, sum, s.c.block)
 	hashes, at := make([]uint64, 0, n), make([]int, 0, n)
 	for _, item := range batch {
@@ -175,36 +172,26 @@ func (s *stager) turn(start int64) error {
 	if f.window.Last != 0 {
 		gone = f.beyond()
 	}
-	spec, err := sliceSpec(f.chain.Params, start, held)
-	if err != nil {
-		spec, err = sliceSpec(f.chain.Params, start, 0)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
-	}
-	err = s.replace(gone, spec)
-	if errors.Is(err, kv.ErrTooLarge) { // with the room of the slice before it; the layers of the others leave too little
-		if spec, err = sliceSpec(f.chain.Params, start, 0); err == nil {
+	begin := func(held uint64) error {
+		spec, err := sliceSpec(f.chain.Params, start, held)
+		if err == nil {
 			err = s.replace(gone, spec)
 		}
+		if errors.Is(err, kv.ErrTooLarge) || errors.Is(err, probe.ErrParams) {
+			return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
+		}
+		return err
 	}
-	if errors.Is(err, kv.ErrTooLarge) {
-		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
+	err := begin(held)
+	if errors.Is(err, ErrCannotGrow) { // with the room of the slice before it; the layers of the others leave too little
+		err = begin(0)
 	}
 	return err
 }
 
 // beyond returns the number of layers, with Last, that are to be removed when another slice begins.
 func (f *filter) beyond() int {
-	left := f.window.Slices // besides the new one
-	for i := range f.layers {
-		if i > 0 && f.layers[i].start != f.layers[i-1].start {
-			if left--; left == 0 {
-				return len(f.layers) - i
-			}
-		}
-	}
-	return 0
+	return max(0, len(f.layers)-f.window.Slices) // each slice is one layer
 }
 
 // growSlice stages another layer for the newest slice or, with Last, another slice.

@@ -1,6 +1,8 @@
 package bloomext_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -8,6 +10,8 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -55,6 +59,39 @@ func TestMerge_logsOfBlocks(t *testing.T) {
 		t.Errorf("measured rate %v", got)
 	}
 	checkWhole(t, db)
+}
+
+// Filters with equal parameters may have first layers of other sizes, if programs of other versions have made them. Such layers are
+// not united.
+func TestMerge_otherFirstLayers(t *testing.T) {
+	for _, items := range []int{1500, 2500} { // without a log, and with one
+		db := open(t, "", nil)
+		logBytes(t, db, 1<<20)
+		make := func(key string, capacity uint64, from, to int) *bloomext.Filter {
+			f := bloomext.New(db, key).With(kv.NoSync)
+			if err := f.Reserve(bloomext.Config{Group: "g", Capacity: capacity, ErrorRate: 0.05}); err != nil {
+				t.Fatal(err)
+			}
+			addRange(t, f, from, to, 0.05)
+			return f
+		}
+		f, from := make("f", 2000, 0, items), 1<<30
+		make("other", 4000, from, from+items)
+		o, err := db.Lookup([]byte("f"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := copyFrom(t, db, "other", "g", func(s *kv.Spec) { s.Params = o.Params() }, true, asCounted)
+		for range 2 {
+			if err := f.Merge(t.Context(), g); !errors.Is(err, bloomext.ErrUnequal) {
+				t.Errorf("Merge = %v, want %v", err, bloomext.ErrUnequal)
+			}
+			f, g = g, f
+		}
+		finds(t, f, uint64(items))
+		checkWhole(t, db)
+		closeDB(t, db)
+	}
 }
 
 // A log that begins in a store that takes smaller filters than the one in which its filter was made is no longer than these.
@@ -141,8 +178,285 @@ func TestLogging_none(t *testing.T) {
 		t.Fatal(err)
 	}
 	isNone()
-	if _, err := db.Set(kv.NoSync, []byte("f"), []byte("x"), kv.SetOptions{}); err != nil {
+	for _, line := range []string{"SET f x", "SETBIT f 8000000 1"} { // the last one is in blocks, and stays open
+		if err := module.NewSession(db).Do(t.Context(), bytes.Fields([]byte(line))).Err(); err != nil {
+			t.Fatal(err)
+		}
+		isNone()
+	}
+}
+
+// What a transaction adds is not remembered for its filter: it may not be committed.
+func TestLogging_inTransaction(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 1<<20, 100, 0.05)
+	addRange(t, f, 0, 10, 0.05)
+	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+		if got := fmt.Sprint(bloomext.Logging(f.In(tx))); got != "<nil>" {
+			t.Errorf("it has the log of %s", got)
+		}
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
-	isNone()
+}
+
+// An item that is remembered is not appended to the log once more, one by one and many at a time, and others that seem known are.
+func TestRemember_log(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f, item := growing(t, db)
+	before, err := f.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make([]uint64, 8)
+	for i := range known {
+		item = seems(t, f, item+1)
+		known[i] = item
+		bloomext.Remember(f, bloomext.Logging(f), item)
+	}
+	fresh := seems(t, f, item+1)
+	for range 2 {
+		if _, err := f.AddUint64(known[0]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.AddUint64(fresh); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.AddManyUint64(known, nil); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := f.Info(); err != nil || after.LogBytes != before.LogBytes+8 {
+		t.Errorf("the log had %d bytes, and has %d: %v", before.LogBytes, after.LogBytes, err)
+	}
+}
+
+// addStaged adds items in a commit each. Nobody does then what services should have done.
+func addStaged(t *testing.T, db *kv.DB, f *bloomext.Filter, from, to uint64) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		b := scalableext.LittleEndian(i)
+		err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			_, err := f.AddStaged(w, [][]byte{b[:]}, make([]bool, 1))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An add helps a growth if it has added something, and the layer that takes adds is nearly full, or the log.
+func TestAdded_helps(t *testing.T) {
+	for name, tt := range map[string]struct{ capacity, items, most int }{
+		"a full layer": {1000, 1110, 1 << 16}, "a full log": {1000, 1165, 1200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := open(t, "", nil)
+			defer closeDB(t, db)
+			f := bloomext.New(db, "f").With(kv.NoSync)
+			if err := f.Reserve(bloomext.Config{Capacity: uint64(tt.capacity), ErrorRate: 0.01, GrowthLog: 8 * int64(tt.most)}); err != nil {
+				t.Fatal(err)
+			}
+			addStaged(t, db, f, 0, uint64(tt.items))
+			for added, filling := range []bool{true, false} {
+				f.Added(added)
+				if info, err := f.Info(); err != nil || (info.Filling > 0) != filling || filling && info.Filled > 0 {
+					t.Errorf("after an add of %d items: %+v, %v", added, info, err)
+				}
+			}
+			finds(t, f, uint64(tt.items))
+			isSound(t, db)
+		})
+	}
+}
+
+// A long log is left to what makes a layer in memory once. If that makes none, commits fill the layer.
+func TestFill_leftOnce(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 1<<20, 1000, 0.01)
+	addStaged(t, db, f, 0, 1110)
+	for _, filled := range []bool{false, true} {
+		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			o, err := w.Object([]byte("f"))
+			if err != nil {
+				return err
+			}
+			more, err := bloomext.Module().Types[0].Compact(w, o, 1)
+			if !more {
+				t.Error("there is no more to do")
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := f.Info(); err != nil || info.Filled > 0 != filled {
+			t.Errorf("%v of the log is filled in: %t, want %t; %v", info.Filled, info.Filled > 0, filled, err)
+		}
+	}
+}
+
+// A layer that has no room for the rest of the log is replaced by a larger one. If the filter would be too large with that, its log
+// ends.
+func TestFill_tooLarge(t *testing.T) {
+	for _, tt := range []struct {
+		most uint64 // bytes of the filter
+		ends bool
+	}{{20 << 10, true}, {1 << 20, false}} {
+		db := open(t, "", &kv.Options{InMemory: true, MaxFilterBytes: tt.most})
+		f := bloomext.New(db, "f").With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 1e-12, GrowthLog: 16 << 10}); err != nil {
+			t.Fatal(err)
+		}
+		addStaged(t, db, f, 0, 1010)
+		info, err := f.Info()
+		if err != nil || info.Filling == 0 {
+			t.Fatalf("%+v, %v", info, err)
+		}
+		g := copyTo(t, db, "g", false, true, func(l *kv.Layer, i int, n uint64) uint64 {
+			if i == 0 && n == 0 && l.Spec().Layout == kv.LayoutNative {
+				return info.Filling // items: the layer is full of others
+			}
+			return n
+		})
+		if _, err := db.CompactKey([]byte("g"), 1<<20, true); err != nil {
+			t.Error(err)
+		}
+		after, err := g.Info()
+		if err != nil || (after.LogBytes == 0) != tt.ends || !tt.ends && after.Filling <= info.Filling {
+			t.Errorf("at most %d bytes: %+v, %v", tt.most, after, err)
+		}
+		finds(t, g, 1010)
+		closeDB(t, db)
+	}
+}
+
+// A batch ends the growth first if it has no room, but not inside a transaction: there it would wait for itself.
+func TestAdding_first(t *testing.T) {
+	for _, inTx := range []bool{false, true} {
+		db := open(t, "", nil)
+		f := reserveLogged(t, db, 1<<20, 1000, 0.01)
+		addStaged(t, db, f, 0, 1110)
+		batch := make([]uint64, 100)
+		for i := range batch {
+			batch[i] = uint64(1110 + i)
+		}
+		add := func(f *bloomext.Filter) error {
+			_, err := f.AddManyUint64(batch, nil)
+			info, ierr := f.Info()
+			if len(info.Layers) > 1 != inTx {
+				t.Errorf("in a transaction: %t: %d layers", inTx, len(info.Layers))
+			}
+			return errors.Join(err, ierr)
+		}
+		var err error
+		if inTx {
+			err = txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error { return add(f.In(tx)) })
+		} else {
+			err = add(f)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		finds(t, f, 1210)
+		isSound(t, db)
+		closeDB(t, db)
+	}
+}
+
+// A growth that is under way goes on when the log has little room left, and no part of it is shown before its end.
+func TestGrowth_littleRoom(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f := bloomext.New(db, "f").With(kv.NoSync)
+	const most = 1200 // hashes
+	if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, GrowthLog: 8 * most}); err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	for n := uint64(0); ; n++ {
+		addStaged(t, db, f, n, n+1)
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rate := 0.0
+		for _, l := range info.Layers {
+			rate += l.ErrorRate
+		}
+		if rate > info.ErrorRate {
+			t.Fatalf("%d items: the layers have %g, want %g at most", n+1, rate, info.ErrorRate)
+		}
+		seen = seen || info.Filling > 0 && len(info.Layers) > 2
+		if info.LogBytes == 0 {
+			if finds(t, f, n+1); n < most-1 {
+				t.Errorf("the log ended with %d items", n+1)
+			}
+			break
+		}
+	}
+	if !seen {
+		t.Error("there were never two small layers")
+	}
+	isSound(t, db)
+}
+
+// What a transaction adds is in one small layer, whose place a larger one takes. That of a filter which it has made itself, too.
+func TestGrowth_oneSmallLayer(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 1<<20, 100, 0.01)
+	addRange(t, f, 0, 100, 0.01)
+	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+		made := bloomext.New(db, "made").In(tx)
+		if err := made.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+			return err
+		}
+		for i := range uint64(400) {
+			for _, f := range []*bloomext.Filter{f.In(tx), made} {
+				if _, err := f.AddUint64(1000 + i); err != nil {
+					return err
+				}
+				if info, err := f.Info(); err != nil || len(info.Layers) > 2 {
+					return fmt.Errorf("%d items: %d layers, %w", i+1, len(info.Layers), err)
+				}
+			}
+		}
+		if info, err := made.Info(); err != nil || info.Layers[0].Capacity != 100 { // the layer that it was made with stays
+			return fmt.Errorf("%+v, %w", info, err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	finds(t, f, 100)
+	checkWhole(t, db)
+}
+
+// A filter that may not become larger says so, also if a larger layer would take the place of a small one.
+func TestGrowth_oneSmallLayerTooLarge(t *testing.T) {
+	db := open(t, "", &kv.Options{InMemory: true, MaxFilterBytes: 72 << 10})
+	defer closeDB(t, db)
+	f := bloomext.New(db, "f").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 1e-12, GrowthLog: 64 << 10}); err != nil {
+		t.Fatal(err)
+	}
+	addRange(t, f, 0, 100, 0.01)
+	n := uint64(100)
+	err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+		for ; ; n++ {
+			if _, err := f.In(tx).AddUint64(n); err != nil {
+				return err
+			}
+		}
+	})
+	if !errors.Is(err, bloomext.ErrCannotGrow) || n < 4400 {
+		t.Errorf("after %d items: %v, want %v", n, err, bloomext.ErrCannotGrow)
+	}
+	finds(t, f, 100)
+	checkWhole(t, db)
 }

@@ -1,7 +1,9 @@
 package bloomext_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -1112,10 +1114,29 @@ func TestGrowth_lossy(t *testing.T) {
 	}
 }
 
-// A filter whose log may lack items is not made anew from it when the log has become long: the log ends.
-func TestGrowth_lossyLong(t *testing.T) {
+// A filter that is made anew keeps room for as many items as were asked for.
+func TestGrowth_longOfFew(t *testing.T) {
 	db := open(t, "", nil)
-	defer db.Close()
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 1<<20, 1000, 0.25)
+	addRange(t, f, 0, 100, 0.25)
+	item, before := uint64(1<<40), objectOf(t, db).ID()
+	for range 360 {
+		item = seems(t, f, item+1)
+		if _, err := f.AddUint64(item); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compacts(t, db, 10)
+	info, err := f.Info()
+	if err != nil || objectOf(t, db).ID() == before || info.Layers[0].Capacity != 1000 {
+		t.Errorf("%+v, %v: want one made anew for 1000 items", info, err)
+	}
+}
+
+// longLogged makes the filter f with 400 items and a log that is to be made anew.
+func longLogged(t *testing.T, db *kv.DB) bloomext.Info {
+	t.Helper()
 	f := reserveLogged(t, db, 1<<20, 100, 0.05)
 	addRange(t, f, 0, 400, 0.05)
 	compacts(t, db, 1000)
@@ -1128,31 +1149,53 @@ func TestGrowth_lossyLong(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before, err := f.Info()
-	if err != nil || before.LogBytes < 8*(2*400+256) || before.Filling > 0 {
-		t.Fatalf("%+v, %v: want a long log", before, err)
+	info, err := f.Info()
+	if err != nil || info.LogBytes < 8*(2*400+256) || info.Filling > 0 {
+		t.Fatalf("%+v, %v: want a long log", info, err)
 	}
-	g := copyTo(t, db, "g", true, false, asCounted)
-	db.QueueCompact([]byte("g"))
-	compacts(t, db, 1000)
-	finds(t, g, 400)
-	if info, err := g.Info(); err != nil || info.LogBytes > 0 || len(info.Layers) != len(before.Layers) {
-		t.Errorf("%+v, %v: want the layers of before, and no log", info, err)
+	return info
+}
+
+// A filter whose log may lack items is not made anew from it when the log has become long: the log ends. So does that of a filter
+// with a rate that no new one has: nearly all items would seem known, and the log would be long again at once.
+func TestGrowth_longEnds(t *testing.T) {
+	rate := func(r float64) []byte { return binary.LittleEndian.AppendUint64(nil, math.Float64bits(r)) }
+	for name, change := range map[string]func(s *kv.Spec){
+		"lossy":     func(s *kv.Spec) { s.Lossy = true },
+		"high rate": func(s *kv.Spec) { s.Params = bytes.Replace(s.Params, rate(0.05), rate(0.9), 1) },
+	} {
+		db := open(t, "", nil)
+		before := longLogged(t, db)
+		g := copyFrom(t, db, "f", "g", change, name == "high rate", asCounted)
+		db.QueueCompact([]byte("g"))
+		compacts(t, db, 1000)
+		finds(t, g, 400)
+		if info, err := g.Info(); err != nil || info.LogBytes > 0 || len(info.Layers) != len(before.Layers) {
+			t.Errorf("%s: %+v, %v: want the layers of before, and no log", name, info, err)
+		}
+		isSound(t, db)
+		closeDB(t, db)
 	}
-	isSound(t, db)
 }
 
 // copyTo makes a filter as the one under f is: with each counter that counter returns in place of n, and without what the log has
 // unless logged.
 func copyTo(t *testing.T, db *kv.DB, key string, lossy, logged bool, counter func(l *kv.Layer, i int, n uint64) uint64) *bloomext.Filter {
 	t.Helper()
-	err := db.Write(kv.NoSync, [][]byte{[]byte("f"), []byte(key)}, func(w *kv.Writer) error {
-		o, err := w.Object([]byte("f"))
+	return copyFrom(t, db, "f", key, func(s *kv.Spec) { s.Lossy = lossy }, logged, counter)
+}
+
+// copyFrom is copyTo for the filter under any key, and changes what the copy is made of.
+func copyFrom(t *testing.T, db *kv.DB, from, key string, change func(s *kv.Spec), logged bool, counter func(l *kv.Layer, i int, n uint64) uint64) *bloomext.Filter {
+	t.Helper()
+	err := db.Write(kv.NoSync, [][]byte{[]byte(from), []byte(key)}, func(w *kv.Writer) error {
+		o, err := w.Object([]byte(from))
 		if err != nil {
 			return err
 		}
 		h := o.Header()
-		s := kv.Spec{Type: bloomext.Module().Types[0], Family: h.Family, Layers: h.Layers, Params: h.Params, Lossy: lossy}
+		s := kv.Spec{Type: bloomext.Module().Types[0], Family: h.Family, Layers: h.Layers, Params: h.Params}
+		change(&s)
 		_, err = w.Build(t.Context(), []byte(key), s, func(b *kv.Builder) error {
 			for i, l := range b.Object().Layers() {
 				for c := range 8 {

@@ -548,6 +548,41 @@ func TestLoadChunk_native(t *testing.T) {
 	}
 }
 
+// A number of items that the bits cannot have is estimated anew, unless it was an estimate before.
+func TestLoadChunk_estimated(t *testing.T) {
+	for _, estimated := range []uint64{0, 1} {
+		w := newWorld(t, kv.Options{})
+		w.Script("BF.RESERVE f 0.01 100 NONSCALING => +OK")
+		for i := range 50 {
+			w.Do("BF.ADD", "f", strconv.Itoa(i))
+		}
+		copyFrom(t, w.DB, "f", "g", func(*kv.Spec) {}, true, func(_ *kv.Layer, i int, n uint64) uint64 {
+			switch i {
+			case 0: // items
+				return 150
+			case 2: // flags
+				return estimated
+			}
+			return n
+		})
+		w.Do("DEL", "f")
+		for iter := int64(0); ; {
+			r := w.Do("BF.SCANDUMP", "g", strconv.FormatInt(iter, 10)).Elems()
+			if iter = r[0].Int(); iter == 0 {
+				break
+			}
+			if got := load(w, iter, r[1].Bytes()); got != "+OK" {
+				t.Fatal(got)
+			}
+		}
+		w.Do("DEL", "g")
+		info, err := bloomext.New(w.DB, "f").Info()
+		if err != nil || !info.ItemsEstimated || (info.Items == 150) != (estimated == 1) || info.Items < 48 {
+			t.Errorf("estimated before: %d: %+v, %v", estimated, info, err)
+		}
+	}
+}
+
 // So many gaps in what has come are kept, and no more.
 func TestLoadChunk_gaps(t *testing.T) {
 	w := newWorld(t, kv.Options{})

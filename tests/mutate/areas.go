@@ -27,19 +27,20 @@ var areas = []area{
 		pkg:   "./bloomext",
 		tests: []string{"./bloomext", "./scalableext"},
 		functions: `
-			(*Filter).AddFitting (*Filter).Added (*Filter).BatchSize (*Filter).ImportForeign (*Filter).MayContain
-			(*Filter).add (*Filter).beginLoad (*Filter).remember (*Filter).residentSeries (*Filter).stage (*ahead).add (*ahead).store
-			(*filter).alive (*filter).asked (*filter).beyond (*filter).dumpChunk (*filter).fewItems (*filter).info
-			(*filter).noted (*filter).pair (*filter).pairInMemory (*flat).checkEnd (*flat).leaveOutSet (*flat).place
-			(*flat).inMemory (*flatParams).valid (*foreignFile).copyTo (*stager).absent (*stager).addAll (*stager).addFull
-			(*stager).addPair (*stager).addPairs (*stager).addRecent (*stager).appendLog (*stager).baseHas (*stager).beginFilling
-			(*stager).endLog (*stager).fillFrom (*stager).full (*stager).growFlat (*stager).growFor (*stager).growLogged
-			(*stager).log (*stager).newAhead (*stager).replaceNewest (*stager).roomIn (*stager).setPair (*stager).turn
-			(*stager).unlogged (*sure).has (*verifier).Done (*verifier).checkLog Config.growthLog Config.planCompatible
-			askPairs bytesOf compact configOf decodeDump decodeForeignParams fill filledAhead forget flatParams.String logStaged logarithm
-			makeAhead newFlat openFilter openFlat openForeign putBytes putItems putLog putUnion readForeignFile readPart
-			rebuild scanDump scheme.number shorten stageFitting stageMany stagePairs stageRecent sumPair uniteLayer
-			uniteLogs wake widen windowFacts`,
+			(*Filter).AddFitting (*Filter).Added (*Filter).BatchSize (*Filter).ImportForeign (*Filter).MayContain (*Filter).add
+			(*Filter).adding (*Filter).beginLoad (*Filter).logging (*Filter).remember (*Filter).residentSeries (*Filter).stage
+			(*ahead).add (*ahead).store (*filter).alive (*filter).asked (*filter).capacity (*filter).dumpChunk
+			(*filter).fewItems (*filter).info (*filter).noted (*filter).pair (*filter).pairInMemory (*flat).checkEnd
+			(*flat).inMemory (*flat).leaveOutSet (*flat).place (*flatParams).valid (*foreignFile).copyTo (*stager).absent
+			(*stager).addAll (*stager).addFull (*stager).addPair (*stager).addPairs (*stager).addRecent (*stager).appendLog
+			(*stager).baseHas (*stager).beginFilling (*stager).endLog (*stager).fillFrom (*stager).full (*stager).growFlat
+			(*stager).growFor (*stager).growLogged (*stager).growSlice (*stager).log (*stager).newAhead (*stager).replaceNewest
+			(*stager).roomIn (*stager).setPair (*stager).smallFrom (*stager).turn (*stager).unlogged (*sure).has
+			(*verifier).Done (*verifier).checkLog Config.growthLog Config.planCompatible askPairs bytesOf compact configOf
+			countLoaded decodeDump decodeForeignParams fill filledAhead flatParams.String forget inLog logStaged logarithm
+			makeAhead mayContainRecent newFlat openFilter openFlat openForeign prepare putBytes putItems putLog putUnion
+			readForeignFile readPart rebuild scanDump scheme.number shorten stageFitting stageMany stagePairs stageRecent
+			sumPair unite uniteLayer uniteLogs wake widen windowFacts`,
 	},
 	{
 		pkg:   "./cmd/kvshell",

@@ -66,7 +66,7 @@ func TestCheck_repairUnopened(t *testing.T) {
 	}
 }
 
-// A note that the check and the repair have is there once.
+// A note that the check and the repair have is there once. One that only the repair has is there, too.
 func TestCheck_repairNotes(t *testing.T) {
 	dir := compacted(t)
 	inPebble(t, dir, func(p *pebble.DB) {
@@ -74,6 +74,13 @@ func TestCheck_repairNotes(t *testing.T) {
 	})
 	report := repaired(t, dir, options())
 	if len(report.Notes) != 1 || !notes(report, `key "name": a note that it is to be compacted`) {
+		t.Errorf("%q", report.Notes)
+	}
+	dir = compacted(t)
+	inPebble(t, dir, func(p *pebble.DB) {
+		check(t, p.Set(format.AppendHeaderKey(nil, 7, []byte("other")), []byte("no header"), pebble.Sync))
+	})
+	if report := repaired(t, dir, options()); len(report.Notes) != 1 || !notes(report, "nothing was repaired, as some of the store cannot be read") {
 		t.Errorf("%q", report.Notes)
 	}
 }

@@ -20,9 +20,9 @@ import (
 //
 // A lookup shares a flight only while it is registered. Then no commit that was over when the lookup began is missing.
 //
-// A block is also not installed if it was read while, or after, a commit under the sequence lock dropped or replaced
-// the object. What was read then may be what is left of the object, which is nothing. A lookup that began before that
-// commit, and reads memory alone, would take it for an answer.
+// What is read of an object that a commit has dropped or replaced may be what is left of it, which is nothing. A lookup that
+// finds that in memory has a section that is not valid. A block of an object that has ended is not installed all the same, as
+// nobody would take it out of memory.
 //
 // A block that is not installed still answers the lookup that read it, as the read came after the lookup began. It
 // need not have commits that came later.
@@ -96,7 +96,6 @@ func (db *DB) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 
 // readAndInstall reads a block, and installs it if its flight is registered. Then the flight is not registered any more.
 func (db *DB) readAndInstall(o *Object, st *stripe, key flightKey, f *flight) (*Line, error) {
-	word := db.word.Load()
 	db.pauseAt("load: begun")
 	first, err := db.readBlock(o, key.layer, key.blk)
 	db.pauseAt("load: read")
@@ -105,8 +104,7 @@ func (db *DB) readAndInstall(o *Object, st *stripe, key flightKey, f *flight) (*
 	if registered {
 		delete(st.flights, key)
 	}
-	installed := registered && err == nil && word&seqOdd == 0 && db.word.Load() == word && !o.memory.Ended() &&
-		key.layer.Install(db.residency, key.blk, first)
+	installed := registered && err == nil && !o.memory.Ended() && key.layer.Install(db.residency, key.blk, first)
 	st.mu.Unlock()
 	if installed {
 		db.residency.Await()

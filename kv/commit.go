@@ -266,9 +266,9 @@ func (w *Writer) setKeyCounts() {
 	}
 }
 
-// needsSequence reports whether the commit has to be applied under the sequence lock: it changes several keys, or
-// which object is under a key, or moves entries between layers (TogetherOnly), or is a transaction that changes a
-// filter. Lookups may see any other commit while it is applied: of a string, or of bits, slots and counters of a key.
+// needsSequence reports whether the commit has to be applied under the sequence lock: it changes several keys, which object is
+// under a key, or an object's header, such as its layers; it moves entries between layers (TogetherOnly); or it is a transaction
+// that changes a filter. Lookups may see any other commit while it is applied: of a string, or of bits, slots and counters of a key.
 func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence

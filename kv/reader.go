@@ -67,10 +67,10 @@ func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) { return r.
 func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) }
 
 // Read runs a lookup so that what it has read was true at one moment: it sees no part of a commit that touches more than one
-// key or replaces an object, and no part of one that changes slots. If such a commit was under way or was applied
-// meanwhile, the lookup may have seen part of it, or have read blocks of a dropped object as absent. Then Read runs the lookup
-// again, and finally on a snapshot. An error of a run that may rest on half a commit is not returned.
-// A lookup of several strings in headers reads them one after the other: see ReadOptions.
+// key, replaces an object or changes slots. If such a commit was under way or was applied meanwhile, the lookup may have seen part
+// of it, or have found blocks missing because their object had been dropped. Then Read runs the lookup again, and finally on a
+// snapshot. The error of a run that may have seen half a commit is ignored. Strings in headers are read one at a time, so several
+// may not belong to one moment: see ReadOptions.
 //
 // Look must not write, and must read with the Reader alone, except for DB.Touch.
 func (db *DB) Read(look func(Reader) error) error { return db.ReadWith(ReadOptions{}, look) }
@@ -131,7 +131,7 @@ func (db *DB) read(large func(value []byte) error, look func(Reader) error) erro
 	return errMoved
 }
 
-// readKeys runs a lookup that reads several keys and nothing else, as of one commit. The sequence lock would not do:
+// readKeys runs a lookup that reads several keys and nothing else, as of one commit. The sequence lock is not enough:
 // a commit that touches one string does not take it. Pebble's snapshot has all of such a commit or nothing.
 func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) error {
 	if err := db.awaitSequence(); err != nil {

@@ -39,7 +39,7 @@ type live struct {
 
 	reads    int // of keys, and of anything else but blocks
 	sections []memory.SlotSection
-	moved    bool // what was read is not of one moment
+	moved    bool // what was read does not belong to one moment
 }
 
 func (db *DB) live() *live {
@@ -69,7 +69,7 @@ func (s *live) find(key []byte, large func(value []byte) error, now int64) (*Obj
 	if !o.inline() {
 		s.section(o)
 		if o.header.Expiry != 0 && o.expiredBy(now) != o.expiredBy(s.db.Now()) {
-			s.moved = true // it expires just now, or was made since
+			s.moved = true // it is expiring at this moment, or was made after the lookup began
 		}
 	}
 	if o.expiredBy(now) {
@@ -78,7 +78,8 @@ func (s *live) find(key []byte, large func(value []byte) error, now int64) (*Obj
 	return o, nil
 }
 
-// section returns a section of an object, which begins now if there is none. An object may have several.
+// section returns the section of an object, and begins one if there is none. It looks at the last eight only, so an object may
+// have several.
 func (s *live) section(o *Object) *memory.SlotSection {
 	n := len(s.sections)
 	for i := n - 1; i >= max(0, n-8); i-- {
@@ -97,8 +98,8 @@ func (s *live) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 	return s.db.load(o, l, blk)
 }
 
-// valid reports whether all that was read was so at one moment: the objects that were found, with their blocks; and unless that is
-// one object and nothing else, no commit under the sequence lock was under way or was applied meanwhile.
+// valid reports whether everything that was read was true at one moment. All sections must be valid. If the lookup has read more
+// than one object, no commit under the sequence lock may have been under way, or have been applied since it began.
 func (s *live) valid() bool {
 	still := s.word&seqOdd == 0 && s.db.word.Load() == s.word
 	if !still && (s.reads != 1 || len(s.sections) != 1) {

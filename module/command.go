@@ -18,7 +18,7 @@ const (
 	Admin
 	ModuleFlag // from a module, not built in
 	NoMulti    // cannot be part of a transaction
-	Brief      // takes time for the bytes of its words, and for nothing else; COMMAND does not report it
+	Brief      // its time depends only on how long its words are; COMMAND does not report it
 )
 
 var flagNames = []string{"write", "readonly", "denyoom", "fast", "admin", "module", "no_multi"}

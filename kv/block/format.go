@@ -19,8 +19,8 @@ import (
 //	1        kind: 0x01 raw, 0x02 positions, 0x03 roaring
 //	1        family: 1 bits, else the width of a slot: 4, 8, 10, 12, 14, 16, 18, 20, 24 or 32
 //	1        length in lines of 512 bits, 1 to 128
-//	uvarint  operands merged into the block since it was last folded, 32 bits;
-//	         an operand of items counts as one for each 8 items, rounded up
+//	uvarint  how many operands (changes that commits have written) have been merged into the block since it was last
+//	         written whole; it fits in 32 bits. An operand of items counts once per 8 items, rounded up
 //	rest     the bits of the block
 //	         raw: 64 bytes for each line, trailing zeros included
 //	         positions: as below, of the set bits
@@ -52,7 +52,8 @@ import (
 //	0x40     one or more times: uvarint length, 1 or more; that many bytes
 //
 // Positions are those of ascending bits. The first takes two bytes. Each of the others is a uvarint: the number of
-// unset bits between it and its predecessor. A typical add, six bits in one line, is a value of 8 or 9 bytes.
+// unset bits between it and its predecessor. A typical add, six bits in one line, is a value of 8 or 9 bytes if it
+// is written as positions.
 //
 // Items are those of one block of a Bloom filter's layer. Three bytes come first, of the layer's layout (package
 // probe): lines of a block, hashes, and lines per item. Then come two uvarints: the layer's blocks, and the number of

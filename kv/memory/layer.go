@@ -77,7 +77,7 @@ func (l *Layer) Spec() format.LayerSpec { return l.spec }
 // Counter returns counter i of the layer, as of the last commit that was applied or is pending.
 func (l *Layer) Counter(i int) uint64 { return l.counters[i].Load() }
 
-// SetCounters is called by commits, and when the layer is opened.
+// SetCounters sets all counters. The caller holds the key lock of the object's key or the gate alone, or is opening the layer.
 func (l *Layer) SetCounters(values [format.NumCounters]uint64) {
 	for i, v := range values {
 		l.counters[i].Store(v)

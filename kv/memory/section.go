@@ -1,19 +1,20 @@
-// Package memory has what is in memory of the stored objects: their blocks, and what tells a lookup whether what it has read was
+// Package memory holds the in-memory part of stored objects: their blocks, and what tells a lookup whether what it has read was
 // true at one moment.
 //
 // A lookup is a section of an open object. It begins with the object's word, and with the clock if the word says that time
 // matters. It reads blocks, and asks at the end whether the section is valid: then nothing that the answer rests on has
-// changed since it was read. The word says
-// whether the object is what its key maps to, and counts the commits that changed more than bits or slots under that one
-// key: of several keys, which object is under a key, its layers, or its expiry. Such a commit holds the gate of lookups
-// (apply) alone. Before Pebble has it, it makes the words of all open objects that it touches busy, and moves them on after
-// the last change in memory. A commit that changes slots also notes the places of their blocks, from before Pebble has it
-// until memory has all of it (package lastchange). Bits need no note: they are only ever set, so a mixture of two states
-// misses nothing that was added before the lookup began.
+// changed since it was read.
 //
-// An answer "present" needs no valid end: at worst it is one more false positive. An answer "absent" does: the blocks of a filter
-// that was deleted meanwhile may have been read again, without what was added. So does "known", on which an add writes nothing:
-// the bits may be those of the key to which the filter was renamed meanwhile.
+// The word says whether the key still maps to the object. It also counts the commits that change more than the bits or slots of
+// this one key: several keys, the object under a key, its layers, its expiry. Such a commit holds DB.apply exclusively. Just
+// before Pebble gets it, it makes the words of all open objects that it touches busy, and moves them on after the last change in
+// memory. A commit that changes slots also notes the places of their blocks, from before Pebble gets it until memory has all of
+// it (package lastchange). Bits need no note: they are only ever set, so a lookup that sees a mix of old and new bits still finds
+// everything added before it began.
+//
+// An answer "present" needs no valid end: at worst it is one more false positive. An answer "absent" does: if the filter was
+// deleted meanwhile, its blocks may have been loaded again from disk, empty. So does "known", the answer after which an add
+// writes nothing: the bits may be those of the key to which the filter was renamed meanwhile.
 //
 // A lookup that reads the disk has the same sections, which its kv.Reader keeps.
 //
@@ -30,7 +31,7 @@ type Section struct {
 	now    int64
 }
 
-// Begin begins a lookup of an object of bits. The compiler just inlines it.
+// Begin begins a lookup of an object of bits. It is just small enough for the compiler to inline.
 func (o *Object) Begin() (s Section) {
 	s = Section{object: o, word: o.word.Load()}
 	if uint8(s.word) != 0 {
@@ -44,7 +45,7 @@ func (o *Object) Begin() (s Section) {
 //go:noinline
 func (o *Object) beginTimed() Section { return o.begin(wordUnusable | wordSlots) }
 
-// begin begins a lookup of an object whose word has none of some bits, unless it has expired.
+// begin begins a lookup of an object whose word has none of the bits in without, unless it has expired.
 func (o *Object) begin(without uint64) Section {
 	s := Section{o, o.word.Load(), 0}
 	if s.word&wordTimed != 0 {
@@ -81,8 +82,8 @@ type SlotSection struct {
 // BeginSlots begins a lookup of an object of slots.
 func (o *Object) BeginSlots() SlotSection { return SlotSection{section: o.begin(wordUnusable)} }
 
-// BeginOnDisk begins a lookup, of bits or slots, that reads the disk where memory does not do. Whether the object could be used,
-// ValidOnDisk says.
+// BeginOnDisk begins a lookup, of bits or slots, that reads from disk what memory lacks. ValidOnDisk says whether the object could
+// be used.
 func (o *Object) BeginOnDisk() SlotSection {
 	return SlotSection{section: Section{object: o, word: o.word.Load()}}
 }
@@ -90,10 +91,10 @@ func (o *Object) BeginOnDisk() SlotSection {
 // Of reports whether the lookup is one of an object.
 func (s *SlotSection) Of(o *Object) bool { return s.section.object == o }
 
-// Usable is that of Section.
+// Usable is like that of Section.
 func (s *SlotSection) Usable() bool { return s.section.Usable() }
 
-// Block is that of Section, for a block of slots.
+// Block is like that of Section, for a block of slots.
 func (s *SlotSection) Block(l *Layer, blk uint64) *Line {
 	s.Note(l, blk)
 	return l.InMemory(blk)
@@ -107,13 +108,13 @@ func (s *SlotSection) Note(l *Layer, blk uint64) {
 		at := changes.At(place)
 		s.noted |= bit
 		s.sum += at
-		if at&1 != 0 { // a commit is changing the block: no object that can be used has this word
-			s.section.word |= wordEnded
+		if at&1 != 0 { // a commit is changing the block
+			s.section.word |= wordEnded // no object that can be used has such a word, so the section is never valid
 		}
 	}
 }
 
-// Valid is that of Section.
+// Valid is like that of Section.
 func (s *SlotSection) Valid() bool { return s.section.Valid() && s.unchanged() }
 
 // unchanged reports whether no commit has changed the blocks of slots since they were read. What the places have only grows,
@@ -126,9 +127,9 @@ func (s *SlotSection) unchanged() bool {
 	return sum == s.sum
 }
 
-// ValidOnDisk is Valid for a lookup that reads what is not in memory from the disk. Then it does not matter that an object of
-// bits was closed meanwhile: each of its blocks has every commit up to then, or was read later. But a commit that replaces what
-// is under the key does not find an object that is closed, and leaves its word as it is: still says that there was none.
+// ValidOnDisk is Valid for a lookup that reads from disk what memory lacks. Then it does not matter that an object of bits was
+// closed meanwhile: each of its blocks has every commit up to then, or was read later. But a commit that replaces what is under
+// the key does not reach a closed object, so its word stays the same. Still says that the caller knows that there was none.
 func (s *SlotSection) ValidOnDisk(still bool) bool {
 	now, begun := s.section.object.word.Load(), s.section.word
 	if still && now&(wordSlots|wordClosed) == wordClosed {

@@ -217,8 +217,8 @@ func (l *Layout) needMany(items int) bool { return items*int(l.LinesPerItem) >= 
 
 // AppendPositions appends to dst where the bits of the item with hash h are in its block: 1 to l.Hashes positions
 // below l.BlockWords()*64, ascending and each once. Position p is bit p%64 of word p/64 of the block. In a layer of
-// counters a position is the number of a counter, which is the 4 bits from 4p up. How positions are chosen is in the
-// package comment, The hash bits.
+// counters a position is the number of a counter, which is the 4 bits from 4p up. doc.go says how positions are
+// chosen ("The hash bits").
 func (l *Layout) AppendPositions(dst []uint16, h uint64) []uint16 {
 	start := len(dst)
 	dst = l.AppendProbes(dst, h)

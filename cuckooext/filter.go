@@ -100,8 +100,8 @@ func (f *filter) checkCompatible() error {
 	return nil
 }
 
-// setGeometries sets the geometry of each layer, and checks that each is nested in the older one. A short block may only be the
-// oldest layer.
+// setGeometries sets the geometry of each layer, and checks that each may come after the older one. A short block may only be
+// the oldest layer.
 func (f *filter) setGeometries() error {
 	for i := range f.layers {
 		l := &f.layers[i]
@@ -112,6 +112,10 @@ func (f *filter) setGeometries() error {
 			return fmt.Errorf("%w: cuckoo layer %d of %d blocks of %d lines and bucket size %d, version %d, with fingerprints of %d bits, the newest bucket size %d",
 				kv.ErrCorrupt, l.table.Spec().Number, l.blocks, l.table.Spec().Lines, l.bucketSize, l.form, f.g.width, f.g.bucketSize)
 		}
+		if i > 0 && !f.layers[i-1].grownFrom(l, f.chain.Params.Expansion) {
+			return fmt.Errorf("%w: cuckoo layer of %d blocks after one of %d, with expansion %d",
+				kv.ErrCorrupt, f.layers[i-1].blocks, l.blocks, f.chain.Params.Expansion)
+		}
 	}
 	return nil
 }
@@ -119,6 +123,13 @@ func (f *filter) setGeometries() error {
 // nestedIn reports whether items that look alike in the layer look alike in an older one: see blockOf and geometry.place.
 func (l *layer) nestedIn(older *layer) bool {
 	return l.blocks%older.blocks == 0 && l.g.whole == older.g.whole && l.g.buckets%older.g.buckets == 0
+}
+
+// grownFrom reports whether the layer has no more blocks than the next layer after an older one gets. A compaction looks at
+// every block of the newest layer, so there must not be more than adds have made.
+func (l *layer) grownFrom(older *layer, expansion uint32) bool {
+	next, err := extent{*older.g, older.blocks}.next(expansion)
+	return err == nil && l.blocks <= next.blocks
 }
 
 func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {

@@ -247,6 +247,47 @@ func TestFilter_nested(t *testing.T) {
 	}
 }
 
+// A layer has at most as many blocks as an add makes after the older one. More are refused: a compaction would look at each.
+func TestOpen_grown(t *testing.T) {
+	for _, tt := range []struct {
+		capacity  uint64
+		expansion uint32
+		blocks    uint64 // of the layer after the first one, the most that there may be
+		more      uint64 // the next number that nests in the first layer
+	}{
+		{3000, 1, 1, 2},
+		{3000, 2, 2, 3},
+		{10_000, 1, 3, 6},
+		{10_000, 2, 6, 9},
+		{10_000, 32768, 3 << 15, 3<<15 + 3},
+		{100_000, 4, 84, 105},
+		{10, 2, 1, 2}, // from a short block
+		{10, 128, 2, 3},
+	} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			db := open(t, kv.Options{})
+			f := cuckooext.New(db, "f")
+			must(t, f.Reserve(cuckooext.Config{Capacity: tt.capacity, Expansion: tt.expansion}))
+			o, err := db.Lookup([]byte("f"))
+			must(t, err)
+			first := o.Layers()[0].Spec()
+			second := first
+			second.Number, second.Blocks = 1, tt.more
+			if first.Params[0] == 2 { // a short block
+				second.Lines, second.Params = block.MaxLines, bytes.Clone(first.Params)
+				second.Params[0] = 1
+			}
+			if err := createLike(db, o, first, second); !errors.Is(err, kv.ErrCorrupt) {
+				t.Errorf("%d blocks after %d: %v, want %v", tt.more, first.Blocks, err, kv.ErrCorrupt)
+			}
+			second.Blocks = tt.blocks
+			if err := createLike(db, o, first, second); err != nil {
+				t.Errorf("%d blocks after %d: %v", tt.blocks, first.Blocks, err)
+			}
+		})
+	}
+}
+
 // Only the oldest layer may have a short block, and one of a length that there is.
 func TestOpen_shortBlock(t *testing.T) {
 	db := open(t, kv.Options{})
@@ -322,7 +363,8 @@ func TestOpen_cutBlocks(t *testing.T) {
 		{layers(layer(0, 1, 1, 3)), nil},
 		{layers(layer(0, 3, 127, 3)), nil},
 		{layers(layer(0, 3, 87, 3), layer(1, 3, 87, 3)), nil},
-		{layers(layer(0, 3, 87, 3), layer(1, 6, 87, 3), layer(2, 30, 87, 3)), nil},
+		{layers(layer(0, 3, 87, 3), layer(1, 6, 87, 3), layer(2, 12, 87, 3)), nil},
+		{layers(layer(0, 3, 87, 3), layer(1, 6, 87, 3), layer(2, 15, 87, 3)), kv.ErrCorrupt},
 		{layers(layer(0, 3, 87, 1)), kv.ErrCorrupt},
 		{layers(layer(0, 3, 87, 2)), kv.ErrCorrupt},
 		{layers(layer(0, 1, 87, 2)), kv.ErrCorrupt},

@@ -154,7 +154,7 @@ var areas = []area{
 		functions: `
 			(*Filter).MayContain (*Filter).addIfAbsent (*Filter).beginLoad (*Filter).loadSlots (*compacter).move
 			(*filter).dumpChunk (*filter).findIn (*filter).occupied (*filter).setGeometries
-			(*geometry).load (*geometry).most (*geometry).partner (*geometry).place (*layer).follows (*layer).nestedIn
+			(*geometry).load (*geometry).most (*geometry).partner (*geometry).place (*layer).follows (*layer).grownFrom (*layer).nestedIn
 			(*stager).addAgain (*stager).addCompatible (*stager).addTo (*stager).compactFrom (*stager).compactionFits
 			(*stager).enough (*stager).growCompatible (*stager).kick (*stager).relocate (*stager).removeCompatible compact
 			dumpHeader.spec extent.next layerParams.append load putNative putSlots scanDump smallest`,

@@ -70,12 +70,23 @@ func (o *outFile) make() (err error) {
 	if o.file, err = os.OpenFile(o.path, os.O_RDWR|os.O_CREATE, 0o666); err != nil {
 		return err
 	}
+	return errors.Join(o.take(), dirsync.Sync(filepath.Dir(o.path)))
+}
+
+// take locks OUT, if it exists, against other runs, which may be of other stores, and looks where it ends by then.
+func (o *outFile) take() error {
+	if o.file == nil {
+		return nil
+	}
+	if !system.LockFile(o.file) {
+		return fmt.Errorf("another run of dedup writes to %s: wait for its end, or name another OUT", o.path)
+	}
 	info, err := o.file.Stat()
 	if err != nil {
 		return err
 	}
-	o.length, o.dirty = info.Size(), true // somebody may have made it meanwhile
-	return errors.Join(o.readTail(), dirsync.Sync(filepath.Dir(o.path)))
+	o.length, o.dirty = info.Size(), true // somebody may have made or changed it meanwhile
+	return o.readTail()
 }
 
 // readTail reads tail from the file.

@@ -77,6 +77,7 @@ type Pass struct {
 	notes    io.Writer // for notes to the user
 	flags    Flags
 	Progress *progress.Bar
+	reopen   func() error // opens OUT
 
 	begun    bool
 	from     *record // of the unfinished run that this run goes on with; nil for a new run
@@ -109,10 +110,27 @@ func Open(key, file string, stdin, stdout *os.File, stderr *tty.Messages, f Flag
 	if f.out == "" {
 		return p, nil
 	}
-	if err := p.openOut(file, stdout, stderr.File()); err != nil {
+	p.reopen = func() error { return p.openOut(file, stdout, stderr.File()) }
+	if err := p.reopen(); err != nil {
 		return nil, exit.JoinLocal(err, p.Close())
 	}
 	return p, nil
+}
+
+// takeOut makes OUT this run's alone, as it is now. Since it was opened the run may have waited for the store, and another
+// run may have written to OUT, or somebody may have put another file in its place.
+func (p *Pass) takeOut() error {
+	if p.out == nil {
+		return nil
+	}
+	if err := p.out.close(); err != nil {
+		return exit.WithCode(exit.Local, err)
+	}
+	p.out = nil
+	if err := p.reopen(); err != nil {
+		return err
+	}
+	return exit.WithCode(exit.Local, p.out.take())
 }
 
 // openOut opens OUT. It must not be the input, nor where the summary or notes go: these would be written over the lines.
@@ -171,7 +189,10 @@ func (p *Pass) InputSize() int64 { return p.in.Size }
 func (p *Pass) Run(ctx context.Context, db *kv.DB) error {
 	p.db, p.filter = db, filters.Of(db, p.key, p.flags.Kind)
 	started := time.Now()
-	err := p.run(ctx)
+	err := p.takeOut()
+	if err == nil {
+		err = p.run(ctx)
+	}
 	p.Progress.Clear()
 	if err != nil {
 		return p.explain(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/kvtest"
 	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
@@ -358,4 +359,85 @@ func firstLines(text string) string {
 		seen[line] = true
 	}
 	return b.String()
+}
+
+// opened returns a run of a list to OUT that has its store in memory.
+func opened(t *testing.T, lines, out string) (*Pass, *kv.DB) {
+	t.Helper()
+	list := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(list, []byte(lines), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f := Flags{Flags: filters.Flags{Rate: 1e-6, Capacity: 20}, batch: 16, out: out}
+	p, err := Open("seen", list, nil, os.Stdout, tty.NewMessages(os.Stderr), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := kv.Open("", &kv.Options{InMemory: true, Logger: slog.New(slog.DiscardHandler), Modules: module.New(sievekv.Modules()...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.notes = io.Discard
+	t.Cleanup(func() {
+		if err := errors.Join(p.Close(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return p, db
+}
+
+// A run that has waited for its store appends to what OUT has by then, and to the file that has its name by then.
+func TestPass_waited(t *testing.T) {
+	for name, change := range map[string]func(out string) error{
+		"appended": func(out string) error { return os.WriteFile(out, []byte("first\nsecond\n"), 0o666) },
+		"replaced": func(out string) error {
+			return errors.Join(os.Rename(out, out+".1"), os.WriteFile(out, []byte("first\nsecond\n"), 0o666))
+		},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		if err := os.WriteFile(out, []byte("first\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		p, db := opened(t, "third\n", out)
+		if err := change(out); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Run(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(out); string(got) != "first\nsecond\nthird\n" || err != nil {
+			t.Errorf("%s: OUT is %q, %v", name, got, err)
+		}
+	}
+}
+
+// Two runs of two stores do not write to one OUT at a time, whether it was there or not.
+func TestPass_twoStores(t *testing.T) {
+	defer func() { crashpoint.Reached = func(string) {} }()
+	for _, there := range []bool{false, true} {
+		out := filepath.Join(t.TempDir(), "out")
+		if there {
+			if err := os.WriteFile(out, nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, firstDB := opened(t, "first\n", out)
+		second, secondDB := opened(t, "second\n", out)
+		var refused error
+		crashpoint.Reached = func(point string) {
+			if point == "begun" {
+				crashpoint.Reached = func(string) {}
+				refused = second.Run(t.Context(), secondDB)
+			}
+		}
+		if err := first.Run(t.Context(), firstDB); err != nil {
+			t.Fatal(err)
+		}
+		if exit.Code(refused) != exit.Local {
+			t.Errorf("a second run to OUT: %v", refused)
+		}
+		if got, err := os.ReadFile(out); string(got) != "first\n" || err != nil {
+			t.Errorf("OUT is %q, %v", got, err)
+		}
+	}
 }

@@ -3,6 +3,7 @@
 package system
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,4 +23,15 @@ func LockOwner(dir string) int {
 		return 0
 	}
 	return int(lock.Pid)
+}
+
+// LockFile locks an open file against those that lock it likewise, until it is closed. It reports false if another has it
+// locked. A file system without locks locks nothing.
+func LockFile(f *os.File) bool {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EINTR) {
+			return !errors.Is(err, syscall.EWOULDBLOCK)
+		}
+	}
 }

@@ -20,13 +20,17 @@ func openForged(p scalableext.Params, layers ...kv.LayerSpec) error {
 
 // openCounted is openForged for layers with counters.
 func openCounted(p scalableext.Params, counters [][format.NumCounters]uint64, layers ...kv.LayerSpec) (*kv.Object, error) {
+	o, _, err := kv.Detached(bloomType, forgedHeader(p, layers), counters, nil)
+	return o, err
+}
+
+func forgedHeader(p scalableext.Params, layers []kv.LayerSpec) *format.Header {
 	p.Capacity, p.ErrorRate, p.Hash = max(p.Capacity, 1), 0.5, hash.NewXXH64(7)
 	h := &format.Header{TypeName: bloomType.Name, Module: "bf", TypeVersion: 1, ID: 1, Family: block.FamilyBits, Params: p.Append(nil), Layers: layers}
 	for i := range h.Layers {
 		h.Layers[i].Number = uint64(i)
 	}
-	o, _, err := kv.Detached(bloomType, h, counters, nil)
-	return o, err
+	return h
 }
 
 // compatibleLayer is a layer with the compatible layout.
@@ -37,6 +41,36 @@ func compatibleLayer(t *testing.T) kv.LayerSpec {
 		t.Fatal("no compatible layer")
 	}
 	return p.spec()
+}
+
+// Layers of several layouts are not opened, nor blocks of slots.
+func TestOpenFilter_damaged(t *testing.T) {
+	layer, err := layerSpec(100, 0.01)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compatible := compatibleLayer(t)
+	native := scalableext.Params{Growth: scalableext.Native, Expansion: 2}
+	halving := scalableext.Params{Growth: scalableext.Halving, Expansion: 2}
+	for name, c := range map[string]struct {
+		params scalableext.Params
+		family block.Family
+		layers []kv.LayerSpec
+		want   error
+	}{
+		"native layers":                  {native, block.FamilyBits, []kv.LayerSpec{layer, layer}, nil},
+		"compatible layers":              {halving, block.FamilyBits, []kv.LayerSpec{compatible, compatible}, nil},
+		"a native layer is the newest":   {native, block.FamilyBits, []kv.LayerSpec{compatible, layer}, kv.ErrCorrupt},
+		"a compatible one is the newest": {halving, block.FamilyBits, []kv.LayerSpec{layer, compatible}, kv.ErrCorrupt},
+		"slots":                          {native, block.FamilySlots8, []kv.LayerSpec{layer}, kv.ErrCorrupt},
+		"slots of the compatible layout": {halving, block.FamilySlots8, []kv.LayerSpec{compatible}, kv.ErrCorrupt},
+	} {
+		h := forgedHeader(c.params, c.layers)
+		h.Family = c.family
+		if _, _, err := kv.Detached(bloomType, h, make([][format.NumCounters]uint64, len(c.layers)), nil); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
 }
 
 // Slices that no window has are not opened.

@@ -57,3 +57,28 @@ func TestAdded_waits(t *testing.T) {
 		t.Errorf("after the add: %+v, %v", info, err)
 	}
 }
+
+// Behind two small layers, an add that leaves room for as many items again makes a part of the filling, as much as another add
+// would. One that does not ends it, however long the log is.
+func TestAdded_ends(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 4<<20, 1000, 0.01)
+	addStaged(t, db, f, 0, 1235)
+	g := copyTo(t, db, "g", false, true, func(l *kv.Layer, i int, n uint64) uint64 {
+		if i == 0 && l.Spec().Layout == kv.LayoutLog {
+			return 1 << 18 // hashes, of which nearly all are 0
+		}
+		return n
+	})
+	for _, tt := range []struct {
+		n     int
+		ended bool
+	}{{1, false}, {1000, true}} {
+		g.Added(tt.n)
+		if info, err := g.Info(); err != nil || (info.Filling == 0) != tt.ended || (len(info.Layers) == 1) != tt.ended {
+			t.Errorf("after an add of %d items: %+v, %v", tt.n, info, err)
+		}
+	}
+	finds(t, g, 1235)
+}

@@ -472,3 +472,27 @@ func TestFilter_batchSizeManyBlocks(t *testing.T) {
 		t.Errorf("batches had up to %d items", most)
 	}
 }
+
+// A filter that counts more items than it is made for, as a union may, takes no batch either.
+func TestAddMany_beyondCapacity(t *testing.T) {
+	for _, more := range []uint64{0, 1} {
+		db := open(t, "", nil)
+		f := bloomext.New(db, "f").With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, NonScaling: true}); err != nil {
+			t.Fatal(err)
+		}
+		addRange(t, f, 0, 100, 0.01)
+		g := copyTo(t, db, "g", false, true, func(_ *kv.Layer, i int, n uint64) uint64 {
+			if i == 0 { // items
+				return 1000 + more
+			}
+			return n
+		})
+		n, err := g.AddManyUint64([]uint64{1 << 40, 1<<40 + 1, 1<<40 + 2}, nil)
+		if n != 0 || !errors.Is(err, bloomext.ErrFull) {
+			t.Errorf("%d items more than the capacity: AddMany = %d, %v, want %v", more, n, err, bloomext.ErrFull)
+		}
+		finds(t, g, 100)
+		closeDB(t, db)
+	}
+}

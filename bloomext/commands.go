@@ -123,7 +123,7 @@ func configOf(db *kv.DB, a scalableext.Asked) Config {
 		Layout: scalableext.LayoutOf(db, layoutSetting), unused: a.Unused + 1,
 		Window: a.Window.Span, Last: a.Window.Last, Slices: a.Window.Slices, GrowthLog: a.GrowthLog,
 	}
-	if c.GrowthLog == 0 && !a.Layers && c.Layout == scalableext.LayoutNative && a.Window == (scalableext.Window{}) {
+	if c.GrowthLog == 0 && !a.Layers && c.Layout == scalableext.LayoutNative {
 		c.GrowthLog = cmp.Or(defaultLog(db), -1)
 	}
 	return c

@@ -74,12 +74,11 @@ func (f *filter) dumpChunk(r kv.Reader, offset uint64, charge func(bytes int) er
 }
 
 func scanDump(c *module.Call) reply.Reply {
-	iter, numeric := text.ParseInt(c.Args[1])
+	iter, numeric := text.ParseInt(c.Args[1]) // below 0 it is behind the end
 	var chunk []byte
 	next := int64(0)
 	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		switch {
-		case !numeric, iter < 0:
 		case f.layout() != scalableext.LayoutCompatible:
 			chunk, next, err = scalableext.NewDump(r, f.object, false).Chunk(iter, c.Charge)
 			return err

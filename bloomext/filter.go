@@ -201,7 +201,8 @@ type stager struct {
 
 	begun bool // the log of the filter began after some items
 
-	// ahead has the items that addFull will add, from the next one on. No layer has them.
+	// ahead has the items that addFull will add, from the next one on. No layer has them. It counts only while addFull adds them:
+	// nothing else in a batch makes the filter grow.
 	ahead []scalableext.BatchItem
 
 	spent int // unless the layout is native, bytes of the commit, at most, of the bits that were set
@@ -362,7 +363,6 @@ func (s *stager) addFull(h *handle, items []scalableext.BatchItem, answers []boo
 		absent = append(absent, more...)
 	}
 	slices.SortFunc(absent, func(a, b scalableext.BatchItem) int { return cmp.Compare(a.I, b.I) })
-	defer func() { s.ahead = nil }()
 	for i, item := range absent {
 		s.ahead = absent[i:]
 		err := h.GivenUp(i)

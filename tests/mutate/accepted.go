@@ -60,4 +60,10 @@ var accepted = map[string]string{
 	"bloomext.prepare: always !o.Lossy()":                                                                                   onlyFaster,
 	"bloomext.prepare: late err = db.ReadWith(kv.ReadOptions{Long: true}, func(r kv.Reader) error { o, err := r.Lookup([]byte(o.Key())) if err != nil || o == nil { return err } if f, ok := o.Body().(*filter); ok && f.chain.Filling != nil && !o.Lossy() { step, err = makeAhead(r, f, budget) } return err })": onlyFaster,
 	"bloomext.widen: never s.room(len(items)) == len(items)": onlyFaster,
+
+	"bloomext.(*stager).addAll: never start >= touched && uint64(len(items)) <= max(fewTouched, newest.layout.Blocks*fewPerBlock)": onlyFaster,
+	"bloomext.(*stager).addAll: always uint64(len(items)) <= max(fewTouched, newest.layout.Blocks*fewPerBlock)":                    onlyFaster,
+	"bloomext.(*stager).addAll: always start >= touched":                                                                           onlyFaster,
+	"bloomext.(*stager).addAll: drop s.touchMemory(items[start:touched])":                                                          onlyFaster,
+	"bloomext.(*stager).addFull: never s.room(few) >= few":                                                                         onlyFaster,
 }

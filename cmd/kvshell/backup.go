@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/signal"
 	"syscall"
 
@@ -144,14 +143,14 @@ func (sh *shell) restore(ctx context.Context, file, dir string) (err error) {
 	}
 	in := sh.stdin
 	if file != "-" {
-		if in, err = os.Open(file); err != nil {
-			return exit.WithCode(exit.Local, err)
+		if in, err = openFile(ctx, file); err != nil {
+			return err
 		}
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	} else if tty.IsTerminal(in) {
 		return exit.Usagef("restore -: standard input is a terminal: give the archive, as in restore - DIR <FILE")
 	}
-	err = backup.Restore(ctx, bufio.NewReaderSize(in, 1<<20), dir)
+	err = backup.Restore(ctx, bufio.NewReaderSize(reading(ctx, in), 1<<20), dir)
 	if err != nil && file != "-" {
 		err = fmt.Errorf("restore of %s: %w", file, err)
 	}

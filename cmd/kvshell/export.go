@@ -178,8 +178,8 @@ func (sh *shell) importKey(ctx context.Context, key, file string, o importFlags)
 	case file == "-" && tty.IsTerminal(in):
 		return exit.Usagef("import %s -: standard input is a terminal: give the file, as in import KEY - <FILE", key)
 	case file != "-":
-		if in, err = os.Open(file); err != nil {
-			return exit.WithCode(exit.Local, err)
+		if in, err = openFile(ctx, file); err != nil {
+			return err
 		}
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}
@@ -219,14 +219,14 @@ func (sh *shell) importPortable(ctx context.Context, key string, in *os.File, o 
 		return err
 	}
 	defer sh.closeStore(db, &err)
-	return portable.Import(ctx, db, kv.DurabilityDefault, []byte(key), in, o)
+	return portable.Import(ctx, db, kv.DurabilityDefault, []byte(key), reading(ctx, in), o)
 }
 
 // importForeign imports a file that another library has written.
 func (sh *shell) importForeign(ctx context.Context, key string, in *os.File, how bloomext.ForeignFile) (err error) {
-	regular, err := seekable(in)
+	regular, err := seekable(ctx, in)
 	if err != nil {
-		return exit.WithCode(exit.Local, err)
+		return localError(err)
 	}
 	if regular != in {
 		defer func() { err = exit.JoinLocal(err, errors.Join(regular.Close(), os.Remove(regular.Name()))) }()

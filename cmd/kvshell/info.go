@@ -52,12 +52,12 @@ func (sh *shell) describeFile(ctx context.Context, words []string) (err error) {
 	file, asJSON, _ := fileOfInfo(words)
 	in := sh.stdin
 	if file != "-" {
-		if in, err = os.Open(file); err != nil {
-			return exit.WithCode(exit.Local, err)
+		if in, err = openFile(ctx, file); err != nil {
+			return err
 		}
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}
-	info, damage := portable.Describe(ctx, in)
+	info, damage := portable.Describe(ctx, reading(ctx, in))
 	if info.Type != "" {
 		result, err := report.File(file, info)
 		if err != nil {

@@ -139,14 +139,14 @@ func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options)
 	case name == "-" && tty.IsTerminal(in):
 		return exit.Usagef("import-rdb -: standard input is a terminal: give the file, as in import-rdb - <FILE")
 	case name != "-":
-		if in, err = os.Open(name); err != nil {
-			return exit.WithCode(exit.Local, err)
+		if in, err = openFile(ctx, name); err != nil {
+			return err
 		}
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}
-	file, err := decompressed(in)
+	file, err := decompressed(ctx, in)
 	if err != nil {
-		return exit.WithCode(exit.Local, fmt.Errorf("%s: %w", name, err))
+		return localError(fmt.Errorf("%s: %w", name, err))
 	}
 	defer func() { err = exit.JoinLocal(err, removeCopy(file, in)) }()
 	if err := transfer.Check(ctx, file); err != nil {
@@ -163,7 +163,7 @@ func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options)
 
 // seekable returns a file with the bytes of another that can be read anywhere: a copy in the directory for temporary
 // files if need be.
-func seekable(in *os.File) (_ *os.File, err error) {
+func seekable(ctx context.Context, in *os.File) (_ *os.File, err error) {
 	info, err := in.Stat()
 	switch {
 	case err != nil:
@@ -173,12 +173,12 @@ func seekable(in *os.File) (_ *os.File, err error) {
 	case info.Mode().IsRegular():
 		return in, nil
 	}
-	return temporary(in)
+	return temporary(reading(ctx, in))
 }
 
 // decompressed is seekable, and what gzip or zstd has compressed is decompressed.
-func decompressed(in *os.File) (*os.File, error) {
-	file, err := seekable(in)
+func decompressed(ctx context.Context, in *os.File) (*os.File, error) {
+	file, err := seekable(ctx, in)
 	if err != nil {
 		return nil, err
 	}

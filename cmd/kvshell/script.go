@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/pflag"
 
@@ -52,8 +51,8 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 		s.name = "<stdin>"
 	default:
 		s.name = sh.script.file
-		if in, err = os.Open(s.name); err != nil {
-			return exit.WithCode(exit.Local, err)
+		if in, err = openFile(ctx, s.name); err != nil {
+			return err
 		}
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}

@@ -66,4 +66,6 @@ var accepted = map[string]string{
 	"bloomext.(*stager).addAll: always start >= touched":                                                                           onlyFaster,
 	"bloomext.(*stager).addAll: drop s.touchMemory(items[start:touched])":                                                          onlyFaster,
 	"bloomext.(*stager).addFull: never s.room(few) >= few":                                                                         onlyFaster,
+
+	"cuckooext.(*layer).grownFrom: always err == nil": "with an error the next layer has no blocks",
 }

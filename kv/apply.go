@@ -3,6 +3,7 @@ package kv
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
@@ -15,6 +16,8 @@ import (
 type applier struct {
 	db   *DB
 	last uint64 // the commit's number
+
+	number atomic.Uint64 // memory for it
 
 	// layers are the layers of open objects that the batch may change. If two have the same number, the later one
 	// counts. index finds them once they are many.
@@ -107,11 +110,11 @@ func (p *applier) addLayer(x target) {
 	}
 }
 
-// applied sets the number of the commit, which is known once the commit is applied.
-func (p *applier) applied(last uint64) {
-	p.last = last
+// setChanged sets what the objects of the commit know of it: changing before storage has it, and its number when memory has it.
+// The writer has locked their keys.
+func (p *applier) setChanged(number uint64) {
 	for _, x := range p.layers {
-		storage.Raise(&x.o.changed, last)
+		x.o.changed.Store(number)
 	}
 }
 

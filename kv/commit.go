@@ -138,15 +138,17 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	w.beginStrings()
 	kept := false
 	defer func() { w.endStrings(kept, true) }()
+	p.setChanged(changing)
 	db.pauseAt("commit: started")
 
 	receipt, err := db.store.Commit(w.batch, ownSync)
 	if err != nil {
-		return receipt, err
+		return receipt, err // the store has failed
 	}
 	db.pauseAt("commit: applied")
-	p.applied(receipt.Number)
+	p.last = receipt.Number
 	p.applyToCache(w.batch)
+	p.setChanged(p.last)
 	kept = true
 	w.steps += p.steps
 	if db.store.Space.Full() {

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"unsafe"
 
@@ -26,14 +27,18 @@ type Object struct {
 
 	memory memory.Object
 
-	// changed is the number of the last commit that changed the object, or of a later one. A commit raises it once it
-	// is applied to Pebble or pending, and before it is applied to the cache. So a lookup that saw a bit and then
-	// loads changed gets the number of the commit that set the bit, or a later one.
+	// changed is the number of the last commit that changed the object, or of a later one; changing while a commit of single
+	// keys changes it, from before Pebble or the pending commits have it until memory has all of it. So a lookup that saw a
+	// bit, in memory or on the disk, and then loads changed, gets changing, or the number of the commit that set the bit, or a
+	// later one.
 	changed atomic.Uint64
 
 	// handedOver is set when a commit gave the layers to a new incarnation.
 	handedOver atomic.Bool
 }
+
+// changing is more than the number of any commit.
+const changing = math.MaxUint64
 
 // EndedObject returns an object that was never under a key, for a handle that has not found its object yet.
 func EndedObject() *Object {

@@ -170,6 +170,30 @@ func TestAcknowledge_openedAgain(t *testing.T) {
 	first.wait()
 }
 
+// So it is when a lookup has read the commit from Pebble before memory has any of it.
+func TestAcknowledge_onlyInPebble(t *testing.T) {
+	s := openCrashStore(t)
+	s.create("k")
+	s.must(s.Sync())
+	w := s.stage(kv.Always, "k", 1, 5)
+	s.EvictBlock(s.layer("k"), 1)
+	applied, syncing := s.next("commit: applied"), s.next("log: sync")
+	committing := s.begin(w.Commit)
+	committing.reaches(applied)
+	if !s.has("k", 1, 5) {
+		t.Fatal("a bit that Pebble has is not found")
+	}
+	acknowledging := s.begin(func() error { return s.Acknowledge(s.object("k"), kv.Always) })
+	until(func() bool { return acknowledging.ended() || syncing.wasReached() })
+	if !acknowledging.ended() {
+		syncing.release()
+	}
+	acknowledging.wait()
+	s.wantAfterCrash(func(s *store) (bool, error) { return s.find("k", 1, 5) })
+	s.releaseAll()
+	committing.wait()
+}
+
 // So it is when the filter was not under this key when the item was added to it.
 func TestAcknowledge_renamed(t *testing.T) {
 	s := openCrashStore(t)

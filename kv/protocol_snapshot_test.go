@@ -53,6 +53,37 @@ func testViewCommittedMeanwhile(t *testing.T, key string) {
 	}
 }
 
+// A view does not take a block that was loaded while a commit was in Pebble, and its number not yet in memory.
+func TestView_loadedDuringCommit(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	var committing *task
+	applied := s.next("commit: applied")
+	s.must(s.ReadWith(kv.ReadOptions{Long: true}, func(r kv.Reader) error {
+		if committing == nil {
+			w := s.stage(kv.Always, "k", 1, 5)
+			s.EvictBlock(s.layer("k"), 1)
+			committing = s.begin(w.Commit)
+			committing.reaches(applied)
+			if !s.has("k", 1, 5) { // brings the block into memory
+				t.Error("a bit that Pebble has is not found")
+			}
+		}
+		o, err := r.Lookup([]byte("k"))
+		if err != nil {
+			return err
+		}
+		first, err := r.Load(o, o.Layers()[0], 1)
+		if err == nil && atomic.LoadUint64(&first[0])>>5&1 != 0 {
+			t.Error("a view has a bit of a later commit")
+		}
+		return err
+	}))
+	applied.release()
+	committing.wait()
+	s.wantConsistent()
+}
+
 // What a view keeps is bounded by bytes, however long keys are and however large objects.
 func TestView_bounded(t *testing.T) {
 	s := openStore(t, inMemory())

@@ -65,13 +65,17 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	defer func() { p.endSlots(started) }()
 	w.beginStrings()
 	defer func() { w.endStrings(true, appended) }()
+	before := o.changed.Load()
+	p.setChanged(changing)
 	db.pauseAt("commit: started")
-	appended, full = db.store.Append(c, &o.changed)
+	p.number.Store(0)
+	appended, full = db.store.Append(c, &p.number)
 	if !appended {
+		p.setChanged(before)
 		return false, false
 	}
 	db.pauseAt("commit: applied")
-	p.applied(o.changed.Load())
+	p.last = p.number.Load()
 	p.large = len(c.Blocks) >= largeCommit
 	for _, b := range c.Blocks {
 		p.change(blockChange{target: p.find(b.Layer.Object, b.Layer.Number), blk: b.Block, bits: b.Bits})
@@ -80,6 +84,7 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 		p.change(blockChange{target: p.find(b.Layer.Object, b.Layer.Number), blk: b.Block, slots: b.Slots})
 	}
 	p.finish()
+	p.setChanged(p.last)
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
 			s.layer.SetCounters(s.counters)

@@ -154,7 +154,13 @@ func (v *snapshot) borrowing(look func() error) (kept bool, err error) {
 		v.borrows, v.borrowed = false, v.borrowed[:0]
 	}()
 	err = look()
-	return !slices.ContainsFunc(v.borrowed, func(b place) bool { return b.o.memory.Changes().After(b.i, v.last) || b.o.memory.Ended() }), err
+	return !slices.ContainsFunc(v.borrowed, v.mayHaveChanged), err
+}
+
+// mayHaveChanged reports whether blocks of a place in memory may have a commit that is not in the snapshot. Commits that it does not
+// wait for note the place later than a load can have read them from Pebble, so it asks first whether one is under way.
+func (v *snapshot) mayHaveChanged(b place) bool {
+	return b.o.changed.Load() == changing || b.o.memory.Changes().After(b.i, v.last) || b.o.memory.Ended()
 }
 
 // borrow returns a block in memory if no commit has changed it since the snapshot; else nil.
@@ -168,7 +174,7 @@ func (v *snapshot) borrow(o *Object, l *Layer, blk uint64) *Line {
 		return nil
 	}
 	b := place{live, live.memory.PlaceOf(now, blk)}
-	if live.memory.Changes().After(b.i, v.last) {
+	if v.mayHaveChanged(b) {
 		return nil
 	}
 	first := now.InMemory(blk)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/dirsync"
 	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -85,10 +88,26 @@ func (sh *shell) export(ctx context.Context, key, file string, replace bool) (er
 		}
 		return errors.Join(write(to), to.Close())
 	}
-	if _, err := os.Lstat(file); err == nil && !replace { // a link to nothing is something, too
-		return exit.Refusef("export: %s exists: --replace replaces it", file)
+	if err = place(file, replace, write); err != nil {
+		return err
 	}
-	return system.WriteWhole(file, write)
+	return dirsync.Sync(filepath.Dir(file))
+}
+
+// place makes the file of an export.
+func place(file string, replace bool, write func(*os.File) error) error {
+	if replace {
+		return system.WriteWhole(file, write)
+	}
+	exists := exit.Refusef("export: %s exists: --replace replaces it", file)
+	if _, err := os.Lstat(file); err == nil { // a link to nothing is something, too
+		return exists
+	}
+	err := system.WriteNew(file, write)
+	if errors.Is(err, fs.ErrExist) { // another run was faster
+		return exists
+	}
+	return err
 }
 
 // importFlags are the flags of import.

@@ -11,7 +11,24 @@ import (
 // WriteWhole makes a file, which appears, or replaces another, when write has written it and the disk has it. Only this
 // user can read it. It is written under a name that nobody can have made before: where others may write too, they could
 // have made a link by which something else would be overwritten.
-func WriteWhole(path string, write func(*os.File) error) (err error) {
+func WriteWhole(path string, write func(*os.File) error) error {
+	return writeBeside(path, write, func() error { return nil })
+}
+
+// WriteNew is WriteWhole for a file that must not be there: then it returns an error that is fs.ErrExist, also if the file came
+// while write wrote.
+func WriteNew(path string, write func(*os.File) error) error {
+	return writeBeside(path, write, func() error {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // of two that come here, one makes it
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	})
+}
+
+// writeBeside writes a file beside another, and puts it into the other's place if claim returns no error.
+func writeBeside(path string, write func(*os.File) error, claim func() error) (err error) {
 	to, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".partial-")
 	if err != nil {
 		return err
@@ -22,6 +39,9 @@ func WriteWhole(path string, write func(*os.File) error) (err error) {
 		}
 	}()
 	if err := errors.Join(write(to), to.Sync(), to.Close()); err != nil {
+		return err
+	}
+	if err := claim(); err != nil {
 		return err
 	}
 	return os.Rename(to.Name(), path)

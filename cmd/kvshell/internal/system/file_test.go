@@ -2,6 +2,7 @@ package system
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,6 +30,27 @@ func TestWriteWhole(t *testing.T) {
 		if string(text) != tt.want || err != nil || len(names) != 1 {
 			t.Errorf("the file has %q, %v, beside %v", text, err, names)
 		}
+	}
+}
+
+// A file that came while another of its name was written stays as it is.
+func TestWriteNew(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	write := func(text string, meanwhile func() error) func(*os.File) error {
+		return func(f *os.File) error {
+			_, err := f.WriteString(text)
+			return errors.Join(err, meanwhile())
+		}
+	}
+	first := func() error { return WriteNew(path, write("first", func() error { return nil })) }
+	if err := WriteNew(path, write("second", first)); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("%v, want %v", err, fs.ErrExist)
+	}
+	text, err := os.ReadFile(path)
+	names, _ := os.ReadDir(dir)
+	if string(text) != "first" || err != nil || len(names) != 1 {
+		t.Errorf("the file has %q, %v, beside %v", text, err, names)
 	}
 }
 

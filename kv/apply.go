@@ -17,7 +17,7 @@ type applier struct {
 	db   *DB
 	last uint64 // the commit's number
 
-	number atomic.Uint64 // memory for it
+	number atomic.Uint64 // where storage puts the number of a small commit
 
 	// layers are the layers of open objects that the batch may change. If two have the same number, the later one
 	// counts. index finds them once they are many.

@@ -157,8 +157,8 @@ func (v *snapshot) borrowing(look func() error) (kept bool, err error) {
 	return !slices.ContainsFunc(v.borrowed, v.mayHaveChanged), err
 }
 
-// mayHaveChanged reports whether blocks of a place in memory may have a commit that is not in the snapshot. Commits that it does not
-// wait for note the place later than a load can have read them from Pebble, so it asks first whether one is under way.
+// mayHaveChanged reports whether blocks of a place in memory may have a commit that is not in the snapshot. It asks first whether a
+// commit is under way: a load can read a commit from Pebble before the commit has noted the place.
 func (v *snapshot) mayHaveChanged(b place) bool {
 	return b.o.changed.Load() == changing || b.o.memory.Changes().After(b.i, v.last) || b.o.memory.Ended()
 }

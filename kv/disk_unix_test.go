@@ -3,12 +3,10 @@
 package kv_test
 
 import (
-	"io/fs"
-	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // A store of a few keys takes little on a real disk, its reserve and its log's blocks included.
@@ -23,25 +21,8 @@ func TestDisk_smallStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	blocks := func() (bytes int64) {
-		err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			info, err := e.Info()
-			if err == nil {
-				bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return bytes
-	}
-	syscall.Sync() // file systems that allocate late show no blocks before
 	const most = 2 << 20
-	if n := blocks(); n > most {
+	if n := kvtest.DiskUse(t, dir); n > most {
 		t.Errorf("an open store of three keys takes %d bytes on disk, want %d at most", n, most)
 	}
 	m, err := db.Metrics()
@@ -51,7 +32,7 @@ func TestDisk_smallStore(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := blocks(); n > most {
+	if n := kvtest.DiskUse(t, dir); n > most {
 		t.Errorf("a closed store of three keys takes %d bytes on disk, want %d at most", n, most)
 	}
 }

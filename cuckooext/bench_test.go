@@ -76,7 +76,9 @@ func BenchmarkInsert(b *testing.B) {
 			i := uint64(0)
 			for b.Loop() {
 				if i%benchItems == 0 {
-					clear(full.blocks)
+					for _, words := range full.blocks {
+						clear(words)
+					}
 				}
 				if _, err := full.insert(key.hash(i % benchItems)); err != nil {
 					b.Fatal(err)

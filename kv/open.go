@@ -25,6 +25,9 @@ func Open(dir string, options *Options) (*DB, error) {
 	if dir == "" && !opts.InMemory && opts.FS == vfs.Default {
 		return nil, fmt.Errorf(`%w: the directory is "": name one, or set InMemory`, ErrOptions)
 	}
+	if info, err := opts.FS.Stat(dir); !opts.InMemory && err == nil && !info.IsDir() { // to open a named pipe could take for ever
+		return nil, fmt.Errorf("kv: open %s: it is no directory", dir)
+	}
 	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1)}
 	db.clock = db.Now
 	db.registry, _ = newRegistry(opts.Modules) // withDefaults has looked for errors

@@ -259,6 +259,9 @@ func open(ctx context.Context, dir string, o kv.Options, deep remains.Deep) (*le
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
+	if info, err := o.FS.Stat(dir); err == nil && !info.IsDir() { // to open a named pipe could take for ever
+		return nil, fmt.Errorf("salvage: open %s: it is no directory", dir)
+	}
 	l := &left{}
 	unlock, err := storage.Examine(storage.Options{FS: o.FS}, dir, func(fsys vfs.FS, real string) (err error) {
 		dir = real

@@ -125,7 +125,7 @@ var rules = []rule{
 	{packages: "cmd/kvshell/internal/bench", ours: []string{"bloomext", "kv"}},
 	{packages: "cmd/kvshell/internal/tty", ours: append(shell("exit"), "module/reply"), others: []string{"golang.org/x/term"}},
 	{packages: "cmd/kvshell/internal/prompt", ours: append(shell("exit", "cmdline", "suggest", "system"), "module", "module/reply", "server/resp"), others: append([]string{"github.com/peterh/liner", "golang.org/x/term"}, flagModules...)},
-	{packages: "cmd/kvshell/internal/client", ours: append(shell("exit", "cliflags", "cmdline", "text"), "module/...", "server/resp"), others: flagModules},
+	{packages: "cmd/kvshell/internal/client", ours: append(shell("exit", "cliflags", "cmdline", "system", "text"), "module/...", "server/resp"), others: flagModules},
 	{packages: "cmd/kvshell/internal/transfer", ours: append(shell("exit", "cmdline", "rdb"), "module/reply", "scalableext")},
 	{packages: "cmd/kvshell/internal/load", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "client")), others: flagModules},
 	{packages: "cmd/kvshell/internal/serve", ours: append(shell("cliflags", "exit", "system", "text", "suggest"), "kv", "module", "server", "server/..."), others: append([]string{"github.com/mdlayher/sdnotify"}, flagModules...)},

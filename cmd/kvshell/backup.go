@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/signal"
 	"syscall"
 
@@ -83,11 +84,13 @@ func (sh *shell) backup(ctx context.Context, target string, o backup.Options) (e
 	}
 	// A reader that goes away early must not end the process, which would leave the backup in the store's directory.
 	signal.Ignore(syscall.SIGPIPE)
-	out := bufio.NewWriterSize(sh.stdout, 1<<20)
-	if err := backup.WriteTo(ctx, db, out, o); err != nil {
-		return backupError(err)
-	}
-	return exit.WithCode(exit.Local, out.Flush())
+	return backupError(writing(ctx, sh.stdout, func(to io.Writer) error {
+		out := bufio.NewWriterSize(to, 1<<20)
+		if err := backup.WriteTo(ctx, db, out, o); err != nil {
+			return err
+		}
+		return out.Flush()
+	}))
 }
 
 // backupError gives an error of a backup its code. It is about the target, unless it says that the store is damaged.

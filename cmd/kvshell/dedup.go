@@ -79,7 +79,7 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (er
 	if err := sh.refuseOwnFiles(file, f.Out()); err != nil {
 		return err
 	}
-	p, err := dedup.Open(key, file, sh.stdin, sh.stdout, sh.stderr, f)
+	p, err := dedup.Open(ctx, key, file, sh.stdin, sh.stdout, sh.stderr, f)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (sh *shell) export(ctx context.Context, key, file string, replace bool) (er
 		return err
 	}
 	defer sh.closeStore(db, &err)
-	write := func(to *os.File) error {
+	write := func(to io.Writer) error {
 		out := bufio.NewWriterSize(to, 1<<20)
 		if err := portable.Export(ctx, db, []byte(key), out); err != nil {
 			return err
@@ -79,16 +79,16 @@ func (sh *shell) export(ctx context.Context, key, file string, replace bool) (er
 		return out.Flush()
 	}
 	if file == "-" {
-		return write(sh.stdout)
+		return writing(ctx, sh.stdout, write)
 	}
 	if old, err := os.Stat(file); err == nil && !old.Mode().IsRegular() {
-		to, err := os.OpenFile(file, os.O_WRONLY, 0)
+		to, err := system.OpenToWrite(ctx, file)
 		if err != nil {
 			return exit.WithCode(exit.Local, err)
 		}
-		return errors.Join(write(to), to.Close())
+		return exit.JoinLocal(writing(ctx, to, write), to.Close())
 	}
-	if err = place(file, replace, write); err != nil {
+	if err = place(file, replace, func(to *os.File) error { return write(to) }); err != nil {
 		return err
 	}
 	return dirsync.Sync(filepath.Dir(file))
@@ -245,7 +245,7 @@ func (sh *shell) importPortable(ctx context.Context, key string, in *os.File, o 
 func (sh *shell) importForeign(ctx context.Context, key string, in *os.File, how bloomext.ForeignFile) (err error) {
 	regular, err := seekable(ctx, in)
 	if err != nil {
-		return localError(err)
+		return exit.WithCode(exit.Local, err)
 	}
 	if regular != in {
 		defer func() { err = exit.JoinLocal(err, errors.Join(regular.Close(), os.Remove(regular.Name()))) }()

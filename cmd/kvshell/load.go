@@ -90,7 +90,7 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 	if sh.address != nil {
 		most = min(most, load.MaxSentLines)
 	}
-	in, err := input.Open(file, sh.stdin, most)
+	in, err := input.Open(ctx, file, sh.stdin, most)
 	if err != nil {
 		return err
 	}

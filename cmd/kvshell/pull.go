@@ -146,7 +146,7 @@ func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options)
 	}
 	file, err := decompressed(ctx, in)
 	if err != nil {
-		return localError(fmt.Errorf("%s: %w", name, err))
+		return exit.WithCode(exit.Local, fmt.Errorf("%s: %w", name, err))
 	}
 	defer func() { err = exit.JoinLocal(err, removeCopy(file, in)) }()
 	if err := transfer.Check(ctx, file); err != nil {

@@ -25,7 +25,7 @@ func (sh *shell) serveCommand() *cobra.Command {
 		Args:  exactArgs(0),
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) (err error) {
 			if file != "" {
-				if config, err = serve.ReadConfig(cmd.Flags(), file); err != nil {
+				if config, err = serve.ReadConfig(cmd.Context(), cmd.Flags(), file); err != nil {
 					return err
 				}
 			}

@@ -119,7 +119,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 		RunE:  sh.runWords,
 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := sh.checkTarget(cmd.Name(), cmd.Flags()); err != nil {
+			if err := sh.checkTarget(cmd.Context(), cmd.Name(), cmd.Flags()); err != nil {
 				return err
 			}
 			if err := sh.limitMemory(); err != nil {
@@ -188,7 +188,7 @@ func (sh *shell) setUp(cmd *cobra.Command) {
 }
 
 // checkTarget finds out whether the flags of a word ask for a server, and which.
-func (sh *shell) checkTarget(word string, flags *pflag.FlagSet) (err error) {
+func (sh *shell) checkTarget(ctx context.Context, word string, flags *pflag.FlagSet) (err error) {
 	if !sh.server.IsGiven() {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (sh *shell) checkTarget(word string, flags *pflag.FlagSet) (err error) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}
 	}
-	if sh.address, err = sh.server.Address(); err != nil {
+	if sh.address, err = sh.server.Address(ctx); err != nil {
 		return err
 	}
 	if sh.server.ShowsPassword() && !sh.server.NoWarning {

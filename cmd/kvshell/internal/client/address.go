@@ -1,11 +1,11 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"os"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
 )
 
@@ -143,7 +144,7 @@ func (a *Address) InRESP3() *Address {
 }
 
 // Address returns the server that the flags ask for. Its errors are of usage, or of local files.
-func (f *Flags) Address() (*Address, error) {
+func (f *Flags) Address(ctx context.Context) (*Address, error) {
 	a := &Address{
 		network: "tcp", Endpoint: net.JoinHostPort(f.host, f.port.String()),
 		user: f.user, password: f.password, database: f.database, timeout: time.Duration(f.timeout), silence: time.Duration(f.silence),
@@ -170,7 +171,7 @@ func (f *Flags) Address() (*Address, error) {
 			return nil, exit.Usagef("--pass-file %s: the password is given already, give only one", f.passFile)
 		}
 		var err error
-		if a.password, err = readPassword(f.passFile); err != nil {
+		if a.password, err = readPassword(ctx, f.passFile); err != nil {
 			return nil, exit.WithCode(exit.Local, fmt.Errorf("--pass-file: %w", err))
 		}
 	}
@@ -190,23 +191,17 @@ func (f *Flags) Address() (*Address, error) {
 		return a, nil
 	}
 	var err error
-	a.tls, err = f.tlsConfig(host)
+	a.tls, err = f.tlsConfig(ctx, host)
 	return a, err
 }
 
 // readPassword returns the password in a file.
-func readPassword(path string) (string, error) {
-	const most = 64 << 10
-	file, err := os.Open(path)
+func readPassword(ctx context.Context, path string) (string, error) {
+	file, err := system.ReadFile(ctx, path, system.MaxSecrets)
 	if err != nil {
 		return "", err
 	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, most))
-	if err != nil {
-		return "", err
-	}
-	password, err := text.Password(data)
+	password, err := text.Password(file.Data)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
@@ -218,11 +213,11 @@ func readPassword(path string) (string, error) {
 func AddressOf(flag, uri string) (a *Address, showsPassword bool, err error) {
 	var f Flags
 	f.Register(pflag.NewFlagSet(flag, pflag.ContinueOnError))
-	f.uri = uri
+	f.uri = uri // which names no file to wait for
 	if uri == "" {
 		return nil, false, exit.Usagef("%s: give the server, as %s", flag, uriForm)
 	}
-	if a, err = f.Address(); err != nil {
+	if a, err = f.Address(context.Background()); err != nil {
 		text, _ := strings.CutPrefix(err.Error(), "-u: ")
 		return nil, false, exit.WithCode(exit.Code(err), fmt.Errorf("%s: %s", flag, text))
 	}
@@ -303,26 +298,38 @@ func (a *Address) setURI(u *url.URL) error {
 	return nil
 }
 
-func (f *Flags) tlsConfig(host string) (*tls.Config, error) {
+func (f *Flags) tlsConfig(ctx context.Context, host string) (*tls.Config, error) {
 	config := &tls.Config{ServerName: host, InsecureSkipVerify: f.insecure}
 	if f.cacert != "" {
-		pem, err := os.ReadFile(f.cacert)
+		pem, err := system.ReadFile(ctx, f.cacert, system.MaxSecrets)
 		if err != nil {
 			return nil, exit.WithCode(exit.Local, err)
 		}
 		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
+		if !config.RootCAs.AppendCertsFromPEM(pem.Data) {
 			return nil, exit.WithCode(exit.Local, fmt.Errorf("%s has no certificate in PEM", f.cacert))
 		}
 	}
 	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		pair, err := readKeyPair(ctx, f.cert, f.key)
 		if err != nil {
 			return nil, exit.WithCode(exit.Local, err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+func readKeyPair(ctx context.Context, certFile, keyFile string) (pair tls.Certificate, err error) {
+	cert, err := system.ReadFile(ctx, certFile, system.MaxSecrets)
+	if err != nil {
+		return pair, err
+	}
+	key, err := system.ReadFile(ctx, keyFile, system.MaxSecrets)
+	if err != nil {
+		return pair, err
+	}
+	return tls.X509KeyPair(cert.Data, key.Data)
 }
 
 // ShowsPassword reports whether the command line has a password. Other users of the machine can see it there.

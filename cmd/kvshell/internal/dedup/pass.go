@@ -100,8 +100,8 @@ type Pass struct {
 }
 
 // Open opens the input and OUT of a run. It needs no store.
-func Open(key, file string, stdin, stdout *os.File, stderr *tty.Messages, f Flags) (*Pass, error) {
-	in, err := input.Open(file, stdin, f.batch)
+func Open(ctx context.Context, key, file string, stdin, stdout *os.File, stderr *tty.Messages, f Flags) (*Pass, error) {
+	in, err := input.Open(ctx, file, stdin, f.batch)
 	if err != nil {
 		return nil, err
 	}
@@ -459,7 +459,7 @@ func (p *Pass) renamed(ctx context.Context, r *record) (same bool, err error) {
 	if r.input == p.in.Name || r.input == input.Stdin || p.in.Name == input.Stdin || r.end == 0 || p.in.Size < 0 {
 		return false, nil
 	}
-	in, err := input.Open(p.in.Name, nil, p.flags.batch)
+	in, err := input.Open(ctx, p.in.Name, nil, p.flags.batch)
 	if err != nil {
 		return false, err
 	}

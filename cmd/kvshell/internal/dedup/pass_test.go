@@ -165,7 +165,7 @@ func (w *world) finish(t *testing.T, p *Pass, closePass func()) {
 func (w *world) open(t *testing.T) (*Pass, func()) {
 	t.Helper()
 	batch := 1 + w.rng.IntN(8)
-	in, err := input.Open(w.input, nil, batch)
+	in, err := input.Open(t.Context(), w.input, nil, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestPass_cannotGrow(t *testing.T) {
 	if err := os.WriteFile(list, []byte(text.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	in, err := input.Open(list, nil, 16)
+	in, err := input.Open(t.Context(), list, nil, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func opened(t *testing.T, lines, out string) (*Pass, *kv.DB) {
 		t.Fatal(err)
 	}
 	f := Flags{Flags: filters.Flags{Rate: 1e-6, Capacity: 20}, batch: 16, out: out}
-	p, err := Open("seen", list, nil, os.Stdout, tty.NewMessages(os.Stderr), f)
+	p, err := Open(t.Context(), "seen", list, nil, os.Stdout, tty.NewMessages(os.Stderr), f)
 	if err != nil {
 		t.Fatal(err)
 	}

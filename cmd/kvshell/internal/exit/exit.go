@@ -39,10 +39,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// WithCode gives an error a code. It returns nil for a nil error.
+// WithCode gives an error a code. It returns nil for a nil error. An interrupt is no error of a local file, and stays as it is.
 func WithCode(code int, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || code == Local && errors.Is(err, context.Canceled) {
+		return err
 	}
 	return &Error{code, err}
 }

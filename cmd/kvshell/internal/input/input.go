@@ -102,13 +102,14 @@ type Part struct {
 	Sum        uint64 // XXH64, seed 0, of the input before End
 }
 
-// Open opens a file, or standard input if name is Stdin. What is in it is for Look.
-func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
+// Open opens a file, or standard input if name is Stdin. A named pipe is opened when somebody writes to it, unless ctx ends
+// before. What is in it is for Look.
+func Open(ctx context.Context, name string, stdin *os.File, maxLines int) (*Input, error) {
 	in := &Input{
 		File: stdin, Name: Stdin, Size: -1, eager: true, maxLines: maxLines, longest: longestLine, done: make(chan struct{}),
 	}
 	if name != Stdin {
-		f, err := os.Open(name)
+		f, err := system.Open(ctx, name)
 		if err != nil {
 			return nil, exit.WithCode(exit.Local, err)
 		}

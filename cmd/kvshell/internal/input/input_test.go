@@ -96,7 +96,7 @@ func TestInput_noText(t *testing.T) {
 		if _, err := w.WriteString(tt.content); err != nil {
 			t.Fatal(err)
 		}
-		pipe, err := Open(Stdin, r, 16)
+		pipe, err := Open(t.Context(), Stdin, r, 16)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestInput_pipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := Open(Stdin, r, 10)
+	in, err := Open(t.Context(), Stdin, r, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestInput_interrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := Open(Stdin, r, 10)
+	in, err := Open(t.Context(), Stdin, r, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestInput_failing(t *testing.T) {
 	if err := os.WriteFile(name, gzipped(t, strings.Repeat("0123456789\n", 100)), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	in, err := Open(name, nil, 10)
+	in, err := Open(t.Context(), name, nil, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +445,7 @@ func inputOf(t *testing.T, content []byte) *Input {
 	if err := os.WriteFile(name, content, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	in, err := Open(name, nil, 10)
+	in, err := Open(t.Context(), name, nil, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // A device that never ends is refused before it takes much memory.
 func TestInput_device(t *testing.T) {
-	in, err := Open("/dev/zero", nil, 10)
+	in, err := Open(t.Context(), "/dev/zero", nil, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (w *loadWorld) run(t *testing.T, ctx context.Context, f Flags) (l *Loading,
 	t.Helper()
 	w.use(t, func(db *kv.DB) {
 		f.Rate, f.Capacity = 1e-6, 1000
-		in, openErr := input.Open(w.input, nil, f.Batch)
+		in, openErr := input.Open(t.Context(), w.input, nil, f.Batch)
 		if openErr != nil {
 			t.Fatal(openErr)
 		}

@@ -83,8 +83,11 @@ func stateDir() (string, error) {
 	return filepath.Join(home, ".local", "state"), err
 }
 
-// read returns the lines of the file; none if there is no file.
+// read returns the lines of the file; none if there is no file. A named pipe is an error: nobody need have its other end.
 func (h *history) read() ([]string, error) {
+	if info, err := os.Stat(h.path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return nil, fmt.Errorf("%s is a named pipe", h.path)
+	}
 	b, err := os.ReadFile(h.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

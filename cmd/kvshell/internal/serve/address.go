@@ -48,19 +48,25 @@ func (s *Service) leaveAddress(dir string) error {
 // removeAddress removes the address file, unless it is another process's: the directory may have been replaced. If that
 // fails, the file names a process that has ended, and nobody heeds it.
 func removeAddress(dir string) {
-	path := filepath.Join(dir, AddressFile)
-	if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(text), fmt.Sprintf("%d\n", os.Getpid())) {
-		_ = os.Remove(path)
+	if strings.HasPrefix(readAddress(dir), fmt.Sprintf("%d\n", os.Getpid())) {
+		_ = os.Remove(filepath.Join(dir, AddressFile))
 	}
+}
+
+// readAddress returns what the address file has, "" if it cannot be read or is something else, such as a pipe.
+func readAddress(dir string) string {
+	path := filepath.Join(dir, AddressFile)
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	text, _ := os.ReadFile(path) // it says how to connect, which nobody needs to know
+	return string(text)
 }
 
 // HowToConnect returns the command line that connects to the store in dir, which a process serves; "" if it does not.
 func HowToConnect(dir string, pid int) string {
-	text, err := os.ReadFile(filepath.Join(dir, AddressFile))
-	if err != nil {
-		return ""
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	text := readAddress(dir)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) < 2 || lines[0] != fmt.Sprint(pid) {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -31,4 +32,16 @@ func TestLeaveAddress_link(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, AddressFile)); string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
 		t.Errorf("the address file has %q, %v", text, err)
 	}
+}
+
+// Whoever reads the address file does not wait for a pipe in its place.
+func TestReadAddress_pipe(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, AddressFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if how := HowToConnect(dir, os.Getpid()); how != "" {
+		t.Errorf("connect by %q", how)
+	}
+	removeAddress(dir)
 }

@@ -2,9 +2,8 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -12,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/suggest"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
 )
 
@@ -31,18 +31,11 @@ type Config struct {
 }
 
 // ReadConfig sets flags that were not given as a file has them. Its errors name the file and the line.
-func ReadConfig(flags *pflag.FlagSet, path string) (*Config, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError("--"+ConfigFlag, path, err)))
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
-	if err == nil && len(data) > maxConfig {
-		err = fmt.Errorf("it has more than %d bytes", maxConfig)
-	}
+func ReadConfig(ctx context.Context, flags *pflag.FlagSet, path string) (*Config, error) {
+	file, err := system.ReadFile(ctx, path, maxConfig)
+	var data []byte
 	if err == nil {
-		data, err = text.DecodeAll(data)
+		data, err = text.DecodeAll(file.Data)
 	}
 	if err != nil {
 		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError("--"+ConfigFlag, path, err)))

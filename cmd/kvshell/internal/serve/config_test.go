@@ -29,7 +29,7 @@ func configured(t *testing.T, file string, line ...string) (f *Flags, c *Config,
 	if err := flags.Parse(line); err != nil {
 		t.Fatal(err)
 	}
-	c, err = ReadConfig(flags, path)
+	c, err = ReadConfig(t.Context(), flags, path)
 	return f, c, path, err
 }
 
@@ -77,7 +77,7 @@ func TestReadConfig_bad(t *testing.T) {
 			t.Errorf("%.40q: %v, want %s", file, err, want)
 		}
 	}
-	if _, err := ReadConfig(pflag.NewFlagSet("", 0), filepath.Join(t.TempDir(), "nosuch")); exit.Code(err) != exit.Local {
+	if _, err := ReadConfig(t.Context(), pflag.NewFlagSet("", 0), filepath.Join(t.TempDir(), "nosuch")); exit.Code(err) != exit.Local {
 		t.Errorf("without the file: %v", err)
 	}
 	// The second line for a flag of the command line is repeated, too.

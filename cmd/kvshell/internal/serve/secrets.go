@@ -2,14 +2,15 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strings"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
@@ -19,20 +20,20 @@ import (
 
 // readSecrets reads the passwords and the users. It tries the users with the commands of the table: a store must not be
 // made if they are bad.
-func (s *Service) readSecrets(table *module.Table) (err error) {
+func (s *Service) readSecrets(ctx context.Context, table *module.Table) (err error) {
 	f := s.flags
 	s.options = &server.Options{ProtectedModeOff: f.openToAll, ACLFile: f.aclFile}
-	if s.options.Password, err = s.readPassword("--requirepass-file", f.passwordFile); err != nil {
+	if s.options.Password, err = s.readPassword(ctx, "--requirepass-file", f.passwordFile); err != nil {
 		return err
 	}
-	if f.metrics.Password, err = s.readPassword("--metrics-password-file", f.metricsSecret); err != nil {
+	if f.metrics.Password, err = s.readPassword(ctx, "--metrics-password-file", f.metricsSecret); err != nil {
 		return err
 	}
 	if f.aclFile == "" {
 		return nil
 	}
 	// It is read once: a pipe would be empty the second time, and let everybody in.
-	if s.options.ACL, err = s.readSecret("--acl-file", f.aclFile, "the users"); err != nil {
+	if s.options.ACL, err = s.readSecret(ctx, "--acl-file", f.aclFile, "the users"); err != nil {
 		return err
 	}
 	if err := acl.New(table.Commands()).Load(f.aclFile, bytes.NewReader(s.options.ACL)); err != nil {
@@ -42,11 +43,11 @@ func (s *Service) readSecrets(table *module.Table) (err error) {
 }
 
 // readPassword returns the first line of a file that a flag names, "" without a file. A byte order mark is not part of it.
-func (s *Service) readPassword(flag, file string) (string, error) {
+func (s *Service) readPassword(ctx context.Context, flag, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	secret, err := s.readSecret(flag, file, "the password")
+	secret, err := s.readSecret(ctx, flag, file, "the password")
 	if err != nil {
 		return "", err
 	}
@@ -61,25 +62,25 @@ func (s *Service) readPassword(flag, file string) (string, error) {
 }
 
 // readSecret returns what is in a file that a flag names, and warns if other users can read or change it.
-func (s *Service) readSecret(flag, file, what string) ([]byte, error) {
-	secret, mode, err := readWithMode(file)
+func (s *Service) readSecret(ctx context.Context, flag, file, what string) ([]byte, error) {
+	secret, err := system.ReadFile(ctx, file, system.MaxSecrets)
 	if err != nil {
 		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError(flag, file, err)))
 	}
-	if othersMay(mode) {
+	if othersMay(secret.Mode) {
 		// This is no error: the secrets of a container often have such a mode, where there are no other users.
-		s.log.Warn(fmt.Sprintf("%s %s: others can read or change %s (mode %04o): chmod go= FILE ends that", flag, file, what, mode.Perm()))
+		s.log.Warn(fmt.Sprintf("%s %s: others can read or change %s (mode %04o): chmod go= FILE ends that", flag, file, what, secret.Mode.Perm()))
 	}
-	return secret, nil
+	return secret.Data, nil
 }
 
 // secretsAgain reads the password and the users of clients again, and reports whether there is a file of them.
-func (s *Service) secretsAgain(srv *server.Server) bool {
+func (s *Service) secretsAgain(ctx context.Context, srv *server.Server) bool {
 	switch f := s.flags; {
 	case f.passwordFile != "":
-		s.tellAgain("--requirepass-file", f.passwordFile, "the password", s.passwordAgain(srv))
+		s.tellAgain("--requirepass-file", f.passwordFile, "the password", s.passwordAgain(ctx, srv))
 	case f.aclFile != "":
-		s.tellAgain("--acl-file", f.aclFile, "the users", s.usersAgain(srv))
+		s.tellAgain("--acl-file", f.aclFile, "the users", s.usersAgain(ctx, srv))
 	default:
 		return false
 	}
@@ -96,12 +97,12 @@ func (s *Service) tellAgain(flag, file, what string, err error) {
 }
 
 // passwordAgain reads the password again. One that is the same changes nothing: others may have been added by ACL SETUSER.
-func (s *Service) passwordAgain(srv *server.Server) error {
+func (s *Service) passwordAgain(ctx context.Context, srv *server.Server) error {
 	const flag = "--requirepass-file"
 	if err := isRegular(flag, s.flags.passwordFile); err != nil {
 		return err
 	}
-	password, err := s.readPassword(flag, s.flags.passwordFile)
+	password, err := s.readPassword(ctx, flag, s.flags.passwordFile)
 	if err != nil || password == s.options.Password {
 		return err
 	}
@@ -112,12 +113,12 @@ func (s *Service) passwordAgain(srv *server.Server) error {
 	return nil
 }
 
-func (s *Service) usersAgain(srv *server.Server) error {
+func (s *Service) usersAgain(ctx context.Context, srv *server.Server) error {
 	const flag = "--acl-file"
 	if err := isRegular(flag, s.flags.aclFile); err != nil {
 		return err
 	}
-	users, err := s.readSecret(flag, s.flags.aclFile, "the users")
+	users, err := s.readSecret(ctx, flag, s.flags.aclFile, "the users")
 	if err != nil {
 		return err
 	}
@@ -133,21 +134,6 @@ func isRegular(flag, path string) error {
 		return fileError(flag, path, errors.New("is no regular file, which could be read again"))
 	}
 	return nil
-}
-
-// readWithMode returns what a file holds, and its mode.
-func readWithMode(path string) (secret []byte, mode os.FileMode, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
-	secret, err = io.ReadAll(f)
-	return secret, info.Mode(), err
 }
 
 // othersMay reports whether the group or other users may read or write a regular file of this mode. On Windows modes

@@ -52,7 +52,7 @@ type Service struct {
 func New(ctx context.Context, f *Flags, table *module.Table, log *slog.Logger) (*Service, error) {
 	s := &Service{flags: f, log: log, hangups: make(chan os.Signal, 1)}
 	signal.Notify(s.hangups, syscall.SIGHUP)
-	if err := s.prepare(table); err != nil {
+	if err := s.prepare(ctx, table); err != nil {
 		signal.Stop(s.hangups)
 		return nil, err
 	}
@@ -68,15 +68,15 @@ func (s *Service) Close() {
 	s.last.stop()
 }
 
-func (s *Service) prepare(table *module.Table) (err error) {
+func (s *Service) prepare(ctx context.Context, table *module.Table) (err error) {
 	if err := s.flags.check(); err != nil {
 		return err
 	}
-	if err := s.readSecrets(table); err != nil {
+	if err := s.readSecrets(ctx, table); err != nil {
 		return err
 	}
 	for _, files := range s.flags.tlsFiles() {
-		warnings, err := files.read()
+		warnings, err := files.read(ctx)
 		if err != nil {
 			return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
 		}
@@ -142,21 +142,21 @@ func (s *Service) await(ctx context.Context, srv *server.Server, failed <-chan e
 		case err := <-failed:
 			return err
 		case <-s.hangups:
-			s.readAgain(srv)
+			s.readAgain(ctx, srv)
 		}
 	}
 }
 
 // readAgain reads the password, the users and the files of TLS again. What is bad stays as it was, and does not keep the
 // rest from being read. Connections that exist keep the certificates that they began with.
-func (s *Service) readAgain(srv *server.Server) {
-	none := !s.secretsAgain(srv)
+func (s *Service) readAgain(ctx context.Context, srv *server.Server) {
+	none := !s.secretsAgain(ctx, srv)
 	for _, files := range s.flags.tlsFiles() {
 		if files.cert == "" {
 			continue
 		}
 		none = false
-		warnings, err := files.read()
+		warnings, err := files.read(ctx)
 		if err != nil {
 			s.log.Warn(fmt.Sprintf("SIGHUP: %v; --%s goes on with what was read before", err, files.address))
 			continue

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 )
 
 // tlsFiles are the files of an address that takes TLS only. For an address without TLS cert, key and clientCA are "".
@@ -60,15 +62,15 @@ func (f *tlsFiles) requires() bool { return f.clientCA != "" && f.client != clie
 // The server's own certificate is bad if it has expired: no client would take it. There is only a warning if it is
 // not valid yet, as the clock may be wrong, or if the time of another certificate in the files is wrong, as the rest
 // may be of use.
-func (f *tlsFiles) read() (warnings []string, err error) {
+func (f *tlsFiles) read(ctx context.Context) (warnings []string, err error) {
 	if f.cert == "" {
 		return nil, nil
 	}
-	cert, err := f.readFile("cert", f.cert)
+	cert, err := f.readFile(ctx, "cert", f.cert)
 	if err != nil {
 		return nil, err
 	}
-	key, err := f.readFile("key", f.key)
+	key, err := f.readFile(ctx, "key", f.key)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +89,7 @@ func (f *tlsFiles) read() (warnings []string, err error) {
 	warnings = f.outOfTime("cert", f.cert, chain, now)
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if f.clientCA != "" {
-		text, err := f.readFile("client-ca", f.clientCA)
+		text, err := f.readFile(ctx, "client-ca", f.clientCA)
 		if err != nil {
 			return nil, err
 		}
@@ -125,16 +127,16 @@ func (f *tlsFiles) outOfTime(which, path string, list []*x509.Certificate, now t
 // inUTC shows a time of a certificate.
 func inUTC(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-func (f *tlsFiles) readFile(which, path string) ([]byte, error) {
+func (f *tlsFiles) readFile(ctx context.Context, which, path string) ([]byte, error) {
 	if info, err := os.Stat(path); f.current.Load() != nil && err == nil && !info.Mode().IsRegular() {
-		// To read a pipe could take for ever, and the server could not end meanwhile.
+		// To read a pipe could take for ever, and the server would not hear of SHUTDOWN meanwhile.
 		return nil, f.bad(which, path, errors.New("is no regular file, which could be read again"))
 	}
-	text, err := os.ReadFile(path)
+	text, err := system.ReadFile(ctx, path, system.MaxSecrets)
 	if err != nil {
 		return nil, f.bad(which, path, err)
 	}
-	return text, nil
+	return text.Data, nil
 }
 
 func (f *tlsFiles) bad(which, path string, err error) error {

@@ -5,10 +5,12 @@ package salvage_test
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/salvage"
 )
 
@@ -28,5 +30,22 @@ func TestRecover_link(t *testing.T) {
 	check(t, err)
 	if report.Recovered != 2 || len(report.Damage) != 1 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// A directory that is a pipe is refused: to open it would wait for somebody who writes to it.
+func TestOpen_pipe(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	check(t, syscall.Mkfifo(fifo, 0o600))
+	o := options()
+	o.FS = vfs.Default
+	if _, err := salvage.Recover(t.Context(), fifo, fifo+".new", o, salvage.Options{}); err == nil {
+		t.Error("Recover took it")
+	}
+	if _, err := salvage.Check(t.Context(), fifo, o, kv.CheckOptions{}); err == nil {
+		t.Error("Check took it")
+	}
+	if _, err := kv.Open(fifo, &o); err == nil {
+		t.Error("kv.Open took it")
 	}
 }

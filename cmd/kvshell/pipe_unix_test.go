@@ -1,0 +1,143 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
+)
+
+// An interrupt is heard by the words that open a file while a pipe is silent, or has nobody at its other end.
+func TestInterrupted_pipes(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo.x")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := []string{"-d", filepath.Join(dir, "store")}
+	if code := runInterrupted(t, t.Context(), append(store, "SET", "k", "v")...); code != exit.OK {
+		t.Fatalf("exit code %d", code)
+	}
+	for _, file := range []string{fifo, "-"} {
+		for _, words := range [][]string{
+			{"import", "new", file}, {"import", "new", file, "--from", "guava"}, {"info", file}, {"restore", file, filepath.Join(dir, "new")},
+			{"import-rdb", file}, {"-f", file}, {"load", "new", file}, {"dedup", "new", file}, {"dedup", "new", file, "-o", filepath.Join(dir, "new")},
+		} {
+			checkInterruptible(t, append(store, words...))
+		}
+	}
+	cert := filepath.Join(dir, "cert")
+	if err := os.WriteFile(cert, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{
+		{"export", "k", fifo}, {"export", "k", fifo, "--replace"},
+		{"serve", "--config", fifo}, {"serve", "--requirepass-file", fifo}, {"serve", "--acl-file", fifo},
+		{"serve", "--tls-cert", fifo, "--tls-key", fifo}, {"serve", "--tls-cert", cert, "--tls-key", fifo},
+		{"serve", "--metrics-addr", "127.0.0.1:0", "--metrics-password-file", fifo},
+	} {
+		checkInterruptible(t, append(store, words...))
+	}
+	for _, words := range [][]string{{"--pass-file", fifo}, {"--tls", "--cacert", fifo}, {"--tls", "--cert", cert, "--key", fifo}} {
+		checkInterruptible(t, append(words, "-h", "127.0.0.1", "PING"))
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "new*"))
+	if len(left) > 0 || err != nil {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
+// checkInterruptible runs words, which wait, and interrupts them.
+func checkInterruptible(t *testing.T, words []string) {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan int)
+	go func() { ended <- runInterrupted(t, ctx, words...) }()
+	interrupt()
+	if code := <-ended; code != exit.Interrupted {
+		t.Errorf("%q: exit code %d, want %d", words, code, exit.Interrupted)
+	}
+}
+
+// runInterrupted runs words until they end, or ctx does. Standard input is silent.
+func runInterrupted(t *testing.T, ctx context.Context, words ...string) int {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Error(err)
+		return -1
+	}
+	sh := &shell{stdin: r, stdout: os.Stdout, stderr: tty.NewMessages(os.Stderr), name: programName}
+	code := sh.run(ctx, words)
+	if err := errors.Join(w.Close(), r.Close()); err != nil {
+		t.Error(err)
+	}
+	return code
+}
+
+// A directory that is a pipe is refused. To open it would wait for somebody who writes to it.
+func TestPipe_asDirectory(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{
+		{"-d", fifo, "GET", "k"}, {"-d", fifo, "SET", "k", "v"}, {"-d", fifo, "--read-only", "GET", "k"}, {"-d", fifo, "check"},
+		{"-d", fifo, "serve"}, {"salvage", fifo, fifo + "2"},
+	} {
+		if code := runInterrupted(t, t.Context(), words...); code != exit.Open {
+			t.Errorf("%q: exit code %d, want %d", words, code, exit.Open)
+		}
+	}
+}
+
+// An interrupt is heard while nobody reads a pipe that is full.
+func TestWriting_fullPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	err = writing(ctx, w, func(to io.Writer) error {
+		go interrupt()
+		for {
+			if _, err := to.Write(make([]byte, 1<<20)); err != nil {
+				return err
+			}
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+	if err := errors.Join(r.Close(), w.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is written to a pipe has arrived when writing returns, and an error of the pipe is told.
+func TestWriting_pipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(to io.Writer) error {
+		_, err := to.Write([]byte("all of it"))
+		return err
+	}
+	if err := errors.Join(writing(t.Context(), w, write), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); string(got) != "all of it" || err != nil {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if err := writing(t.Context(), w, write); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the error of a closed pipe is %v", err)
+	}
+}

@@ -55,6 +55,15 @@ func (s *Server) readACLFile() error {
 	return s.users.Load(s.opts.ACLFile, file)
 }
 
+// reloadACLFile is readACLFile for a file that was read before. What was read from a pipe is gone, and to wait for more could take
+// for ever.
+func (s *Server) reloadACLFile() error {
+	if info, err := os.Stat(s.opts.ACLFile); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file, which could be read again", s.opts.ACLFile)
+	}
+	return s.readACLFile()
+}
+
 // writeACLFile replaces the ACL file. At any time the file has either the old or the new users; once writeACLFile has
 // returned nil, it has the new ones even after a crash. If the path is a symbolic link, it replaces the target.
 func (s *Server) writeACLFile() (err error) {
@@ -404,7 +413,7 @@ func aclLoad(c *conn, _ *module.Call) reply.Reply {
 	if c.server.opts.ACLFile == "" {
 		return errNoACLFile
 	}
-	if err := c.server.readACLFile(); err != nil {
+	if err := c.server.reloadACLFile(); err != nil {
 		return reply.Errorf("ERR %s. Nothing has changed.", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	c.killRemoved()

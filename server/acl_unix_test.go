@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sievekv/sievekv/server"
@@ -49,5 +50,24 @@ func TestACL_saveLink(t *testing.T) {
 	c.answers("ACL SAVE => -ERR There was an error trying to save the ACLs...")
 	if _, err := os.Readlink(link); err != nil {
 		t.Errorf("the link has gone: %v", err)
+	}
+}
+
+// LOAD does not read a pipe again: nobody may ever write to it, and a pipe that has ended has no users, which would let
+// everybody in.
+func TestACL_loadPipe(t *testing.T) {
+	dir := realDir(t)
+	fifo, ended := filepath.Join(dir, "fifo"), "/dev/null"
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, ended} {
+		w := serve(t, &server.Options{ACLFile: path, ACL: []byte("user default off\nuser root on >r ~* &* +@all\n")})
+		root, other := w.client(), w.client()
+		root.answers("AUTH root r => +OK")
+		if got, want := root.do("ACL LOAD"), "-ERR "+path+" is no regular file, which could be read again. Nothing has changed."; got != want {
+			t.Errorf("ACL LOAD = %s, want %s", got, want)
+		}
+		other.answers("PING => -NOAUTH Authentication required.")
 	}
 }

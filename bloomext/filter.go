@@ -29,7 +29,7 @@ var (
 	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
 )
 
-// filter is the Go value of an open object of the type. It never changes, but for what it remembers in sure and left.
+// filter is the Go value of an open object of the type. It never changes, but for what it remembers in sure and left, and for before.
 type filter struct {
 	object *kv.Object
 	hash   hash.Function
@@ -46,6 +46,10 @@ type filter struct {
 	window   scalableext.Window
 
 	sure sure // with a log
+
+	// before is how many hashes of the log come before those of the newest layer. Only the writer that has made this layer knows
+	// it, as long as it changes nothing else of the object; otherwise it is 0.
+	before uint64
 
 	// left is set when fill leaves a layer to prepare, which had looked before the filter began to grow. It does so once: if prepare
 	// cannot do it, fill has to.

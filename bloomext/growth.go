@@ -212,10 +212,16 @@ func (f *filter) rates(all bool) (rates []float64) {
 // growLogged stages a layer that takes adds, and if there is none another that is filled from the log. They have room for all that
 // addFull will add, unless the filter would be too large then.
 func (s *stager) growLogged() error {
-	ahead := s.newAhead()
+	ahead, logged := s.newAhead(), uint64(0)
+	if log := s.c.chain.Log; log != nil {
+		logged = s.w.Counter(log, scalableext.LogLengthCounter)
+	}
 	err := s.growFor(ahead)
 	if errors.Is(err, kv.ErrTooLarge) {
-		return s.growFor(0)
+		err = s.growFor(0)
+	}
+	if err == nil {
+		s.c.before = logged
 	}
 	return err
 }
@@ -286,8 +292,8 @@ func widen[T any](s *stager, items []T, sum func(hash.Function, T) uint64) error
 // smallFrom returns a number of hashes of the log behind which those of the newest layer are.
 func (s *stager) smallFrom() uint64 {
 	f, log := s.c, s.c.chain.Log
-	if s.w.Made(f.newest.table) { // the writer has appended them
-		return log.Counter(scalableext.LogLengthCounter)
+	if f.before > 0 {
+		return f.before
 	}
 	if oldest := &f.layers[len(f.layers)-1]; f.chain.Base == 0 {
 		return min(s.w.Counter(oldest.table, scalableext.FilledCounter), s.w.Counter(log, scalableext.LogLengthCounter))
@@ -342,6 +348,7 @@ func (s *stager) replaceNewest(n uint64) error {
 	case err != nil:
 		return err
 	}
+	s.c.before = from
 	return s.addTo(&s.c.layers[0], s.hashes)
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
@@ -435,6 +436,67 @@ func TestGrowth_oneSmallLayer(t *testing.T) {
 	}
 	finds(t, f, 100)
 	checkWhole(t, db)
+}
+
+// A commit may find as many small layers as there may be, with items of earlier commits in the newest. However often it puts a larger
+// layer in the place of that one, these items stay, and
+// also one that only seemed known.
+func TestGrowth_takenOver(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		capacity uint64 // above 1024 the log does not cover the first layer
+		between  func(tx *txn.Tx) error
+	}{
+		{"small", 100, nil},
+		{"with a first layer", 1100, nil},
+		{"expiring", 100, func(tx *txn.Tx) error {
+			_, err := tx.Expire("f", time.Now().Add(time.Hour).UnixMilli())
+			return err
+		}},
+	} {
+		db := open(t, "", nil)
+		f := reserveLogged(t, db, 1<<20, c.capacity, 0.01)
+		n := c.capacity
+		addRange(t, f, 0, int(n), 0.01)
+		next := func(count uint64) []uint64 {
+			list := make([]uint64, count)
+			for i := range list {
+				list[i] = n
+				n++
+			}
+			return list
+		}
+		info := bloomext.Info{}
+		for len(info.Layers) < 3 {
+			info = stageAlone(t, db, f, next(20)...)
+		}
+		seeming := seems(t, f, 1<<40)
+		stageAlone(t, db, f, seeming)
+		if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+			in := f.In(tx)
+			for i := range uint64(4) {
+				if _, err := in.AddManyUint64(next(n+100*i), nil); err != nil {
+					return err
+				}
+				finds(t, in, n)
+				findsItem(t, in, seeming)
+				if c.between != nil {
+					if err := c.between(tx); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		finds(t, f, n)
+		compacts(t, db, 1000)
+		finds(t, f, n)
+		findsItem(t, f, seeming)
+		checkWhole(t, db)
+		closeDB(t, db)
+	}
 }
 
 // A filter that may not become larger says so, also if a larger layer would take the place of a small one.

@@ -300,7 +300,8 @@ func (s *Server) observe(n int64) {
 }
 
 // readTracking is readUntil for a client that tracks. Before it waits for the client, and meanwhile, it tells what is to be
-// told.
+// told. What was to be told when bytes came is told before the replies to the commands in them: the client may have sent
+// these because it knows of the change.
 func (c *conn) readTracking(deadline time.Time) (n int, err error) {
 	for {
 		if err := c.net.SetReadDeadline(deadline); err != nil {
@@ -310,12 +311,14 @@ func (c *conn) readTracking(deadline time.Time) (n int, err error) {
 			return 0, os.ErrDeadlineExceeded
 		}
 		if c.tracker.beginRead() {
-			n, err = c.fill()
-			if told := c.tracker.endRead(); !told || n > 0 {
+			if n, err = c.fill(); !c.tracker.endRead() {
 				return n, err
 			}
 		}
-		if c.out = c.tracker.appendPending(c.out); !c.flush() {
+		if c.out = c.tracker.appendPending(c.out); n > 0 {
+			return n, err // they are sent with the replies
+		}
+		if !c.flush() {
 			return 0, io.EOF
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/dirsync"
+	"github.com/sievekv/sievekv/kv/storage/files"
 )
 
 // ErrArchive is returned by Restore for an archive that is not whole, or is none that WriteTo has written.
@@ -77,7 +78,7 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 	return dirsync.Sync(parent)
 }
 
-// fileName matches the names of the files of a store.
+// fileName matches names that lead to no other directory.
 var fileName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 
 // extract writes the files of an archive to a directory, in the order of the archive, in which the file comes last that
@@ -107,7 +108,7 @@ func extract(ctx context.Context, archive io.Reader, dir string) error {
 			}
 			return dirsync.Sync(dir)
 		}
-		if entry.Typeflag != tar.TypeReg || isSparse(entry) || !fileName.MatchString(entry.Name) {
+		if entry.Typeflag != tar.TypeReg || isSparse(entry) || !fileName.MatchString(entry.Name) || !files.LooksLikePart(entry.Name) {
 			return fmt.Errorf("%w: entry %q is no file of a store", ErrArchive, entry.Name)
 		}
 		sum, err := extractFile(ctx, from, r, filepath.Join(dir, entry.Name))

@@ -2,6 +2,7 @@ package bloomext
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -133,6 +134,20 @@ func (f *Filter) ImportForeign(ctx context.Context, in io.ReadSeeker, how Foreig
 	})
 }
 
+// ForeignHead is the number of bytes at the beginning of a file that tell how long the file is.
+const ForeignHead = 24
+
+// Size returns how many bytes a file has that begins with first: its first ForeignHead bytes, or all of them if it is shorter.
+// A file of Redisson may be shorter than that. The errors are ErrDamaged, and ErrConfig for a ForeignFile out of range.
+func (how ForeignFile) Size(first []byte) (int64, error) {
+	if err := how.valid(); err != nil {
+		return 0, err
+	}
+	f := &foreignFile{}
+	err := f.begin(bytes.NewReader(first), how)
+	return f.head + int64(f.bytes()), err
+}
+
 // Check checks the beginning of a file, and that its length is what that says. Then in is where it was. The errors are
 // those of ImportForeign.
 func (how ForeignFile) Check(in io.ReadSeeker) error {
@@ -174,17 +189,6 @@ func openForeignFile(in io.ReadSeeker, how ForeignFile) (f *foreignFile, err err
 // readForeignFile is openForeignFile for a file that begins at start.
 func readForeignFile(in io.ReadSeeker, start int64, how ForeignFile) (f *foreignFile, err error) {
 	f = &foreignFile{in: in, start: start}
-	var decode func(head []byte) (p flatParams, stored uint64, err error)
-	switch how.Format {
-	case Guava:
-		f.head, decode = 6, decodeGuava
-	case BitsAndBlooms:
-		f.head, decode = 24, decodeBitsAndBlooms
-	case Redisson:
-		decode = func([]byte) (flatParams, uint64, error) {
-			return newForeign(schemeRedisson, how.Bits, uint64(how.Hashes)), how.Bits, nil
-		}
-	}
 	end, err := in.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, err
@@ -192,21 +196,38 @@ func readForeignFile(in io.ReadSeeker, start int64, how ForeignFile) (f *foreign
 	if _, err := in.Seek(f.start, io.SeekStart); err != nil {
 		return nil, err
 	}
-	head := make([]byte, f.head)
 	f.size = end - f.start
-	if err := readPart(in, 0, head); err != nil {
-		return nil, err
-	}
-	if f.flatParams, f.stored, err = decode(head); err != nil {
+	if err := f.begin(in, how); err != nil {
 		return nil, err
 	}
 	switch want := f.head + int64(f.bytes()); {
 	case f.size < want && f.scheme != schemeRedisson:
 		return nil, damaged(f.size, "the file ends here, want %d bytes for %d bits", want, f.stored)
 	case f.size > want:
-		return nil, damaged(want, "%d bytes follow the last of %d bits", f.size-want, f.stored)
+		return nil, damaged(want, "more follows the last of %d bits", f.stored)
 	}
 	return f, nil
+}
+
+// begin reads what stands before the array.
+func (f *foreignFile) begin(in io.Reader, how ForeignFile) (err error) {
+	var decode func(head []byte) (p flatParams, stored uint64, err error)
+	switch how.Format {
+	case Guava:
+		f.head, decode = 6, decodeGuava
+	case BitsAndBlooms:
+		f.head, decode = ForeignHead, decodeBitsAndBlooms
+	case Redisson:
+		decode = func([]byte) (flatParams, uint64, error) {
+			return newForeign(schemeRedisson, how.Bits, uint64(how.Hashes)), how.Bits, nil
+		}
+	}
+	head := make([]byte, f.head)
+	if err := readPart(in, 0, head); err != nil {
+		return err
+	}
+	f.flatParams, f.stored, err = decode(head)
+	return err
 }
 
 func decodeGuava(head []byte) (p flatParams, stored uint64, err error) {

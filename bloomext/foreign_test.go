@@ -377,7 +377,7 @@ func TestImportForeign_damaged(t *testing.T) {
 		"guava: no words":       {guava[:6], bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 6: the file ends here, want 86 bytes for 640 bits"},
 		"guava: head":           {guava[:5], bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 5: the file ends here"},
 		"guava: short":          {guava[:85], bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 85: the file ends here, want 86 bytes for 640 bits"},
-		"guava: long":           {append(guava[:86:86], 0, 0), bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 86: 2 bytes follow the last of 640 bits"},
+		"guava: long":           {append(guava[:86:86], 0, 0), bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 86: more follows the last of 640 bits"},
 		"guava: strategy":       {with(guava, 0, 2), bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 0: the strategy is 2, want 0 or 1"},
 		"guava: old strategy":   {with(guava, 0, 0xff), bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 0: the strategy is 255, want 0 or 1"},
 		"guava: hashes":         {with(guava, 1, 0), bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 1: the number of hash functions is 0, want 1 to 255"},
@@ -387,7 +387,7 @@ func TestImportForeign_damaged(t *testing.T) {
 		"bnb: empty":            {nil, bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 0: the file ends here"},
 		"bnb: head":             {bnb[:23], bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 23: the file ends here"},
 		"bnb: short":            {bnb[:111], bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 111: the file ends here, want 112 bytes for 650 bits"},
-		"bnb: long":             {append(bnb[:112:112], 0), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 112: 1 bytes follow the last of 650 bits"},
+		"bnb: long":             {append(bnb[:112:112], 0), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 112: more follows the last of 650 bits"},
 		"bnb: no bits":          {with(bnb, 6, 0, 0), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 0: the number of bits is 0, want 1 to 70368744177664"},
 		"bnb: very many bits":   {with(bnb, 0, 0xff), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 0: the number of bits is "},
 		"bnb: no hashes":        {with(bnb, 15, 0), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 8: the number of hash functions is 0, want 1 to 1100"},
@@ -400,7 +400,7 @@ func TestImportForeign_damaged(t *testing.T) {
 		"guava: Java":           {[]byte("\xac\xed\x00\x05sr\x00&com.google.common.hash"), bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 0: it is a serialized Java object, and no file of guava: in Java, read it and give what writeTo writes"},
 		"guava: short JSON":     {[]byte(`{}`), bloomext.ForeignFile{Format: bloomext.Guava}, "at byte 0: it is JSON"},
 		"bnb: behind the end":   {with(bnb, 104, 0, 0, 0, 0, 0, 0, 4), bloomext.ForeignFile{Format: bloomext.BitsAndBlooms}, "at byte 111: bits behind the end of 650 are set"},
-		"redisson: long":        {make([]byte, 83), redisson.how(), "at byte 82: 1 bytes follow the last of 650 bits"},
+		"redisson: long":        {make([]byte, 83), redisson.how(), "at byte 82: more follows the last of 650 bits"},
 		"redisson: behind the end": {append(redisson.file(redisson)[:81:81], 0xff), redisson.how(),
 			"at byte 81: bits behind the end of 650 are set"},
 	} {
@@ -869,5 +869,28 @@ func TestImportForeign_allocations(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// The first bytes of a file tell how long it is.
+func TestForeignFile_Size(t *testing.T) {
+	for i, kind := range foreignKinds {
+		f := newForeign(kind, 650, 3)
+		if i < 2 {
+			f = newForeign(kind, 640, 3)
+		}
+		file := f.file(f)
+		got, err := f.how().Size(file[:min(bloomext.ForeignHead, len(file))])
+		if want := int64(len(file)); kind.name != "redisson" && got != want || kind.name == "redisson" && got < want || err != nil {
+			t.Errorf("%s: %d bytes, %v; want %d", kind.name, got, err, want)
+		}
+	}
+	for _, how := range []bloomext.ForeignFile{{Format: bloomext.Guava}, {Format: bloomext.BitsAndBlooms}} {
+		if _, err := how.Size(make([]byte, 5)); !errors.Is(err, bloomext.ErrDamaged) {
+			t.Errorf("%v: the error of 5 bytes is %v", how.Format, err)
+		}
+	}
+	if _, err := (bloomext.ForeignFile{}).Size(make([]byte, 24)); !errors.Is(err, bloomext.ErrConfig) {
+		t.Errorf("without a format the error is %v", err)
 	}
 }

@@ -91,7 +91,7 @@ var rules = []rule{
 	{packages: "module/reply"},
 	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},
 	{packages: "bitmapext", ours: []string{"kv/...", "module/..."}, others: []string{roaring}},
-	{packages: "backup", ours: []string{"kv", "kv/dirsync"}, others: []string{pebbleVFS}},
+	{packages: "backup", ours: []string{"kv", "kv/dirsync", "kv/storage/files"}, others: []string{pebbleVFS}},
 	{packages: "salvage", ours: []string{"kv", "kv/block", "kv/check", "kv/dirsync", "kv/format", "kv/storage", "kv/storage/remains"}, others: []string{pebbleVFS}},
 	{packages: "coreext", ours: []string{"kv", "kv/check", "kv/glob", "kv/text", "module/...", "bitmapext", "backup"}},
 	{packages: "coreext/coretest", ours: []string{"kv/...", "module/...", "coreext"}},

@@ -60,9 +60,9 @@ func (f *repeatFlags) isGiven() bool {
 func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (err error) {
 	args := cmdline.Words(words...)
 	if sh.repeat.lastFromStdin {
-		last, err := io.ReadAll(sh.stdin)
+		last, err := sh.lastWord(root.Context())
 		if err != nil {
-			return exit.WithCode(exit.Local, err)
+			return err
 		}
 		args = append(args, last)
 	}
@@ -98,6 +98,15 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 		return &exit.Error{Code: code} // the replies have told the errors
 	}
 	return ctx.Err()
+}
+
+// lastWord reads the last word of a command from standard input.
+func (sh *shell) lastWord(ctx context.Context) ([]byte, error) {
+	word, err := io.ReadAll(io.LimitReader(reading(ctx, sh.stdin), int64(longestWord)+1))
+	if err == nil && len(word) > longestWord {
+		return nil, exit.Usagef("-x: standard input has more than %d bytes, and no word can be longer", longestWord)
+	}
+	return word, exit.WithCode(exit.Local, err)
 }
 
 // pause waits. It reports false if ctx ended meanwhile.

@@ -243,22 +243,41 @@ func (sh *shell) importPortable(ctx context.Context, key string, in *os.File, o 
 
 // importForeign imports a file that another library has written.
 func (sh *shell) importForeign(ctx context.Context, key string, in *os.File, how bloomext.ForeignFile) (err error) {
-	regular, err := seekable(ctx, in)
+	regular, err := wholeForeign(ctx, in, how)
 	if err != nil {
 		return exit.WithCode(exit.Local, err)
 	}
-	if regular != in {
-		defer func() { err = exit.JoinLocal(err, errors.Join(regular.Close(), os.Remove(regular.Name()))) }()
-		if _, err := regular.Seek(0, io.SeekStart); err != nil {
-			return exit.WithCode(exit.Local, err)
-		}
-	}
+	defer func() { err = exit.JoinLocal(err, removeCopy(regular, in)) }()
 	db, err := sh.openForFile(func() error { return how.Check(regular) })
 	if err != nil {
 		return err
 	}
 	defer sh.closeStore(db, &err)
 	return bloomext.New(db, key).ImportForeign(ctx, regular, how)
+}
+
+// wholeForeign returns a file of another library as one that can be read anywhere: itself, or a copy in the directory for
+// temporary files. Of a pipe that may never end, no more is copied than tells that something is wrong with it.
+func wholeForeign(ctx context.Context, in *os.File, how bloomext.ForeignFile) (*os.File, error) {
+	if regular, err := isRegular(in); err != nil || regular {
+		return in, err
+	}
+	from := bufio.NewReader(reading(ctx, in))
+	return temporary(func(to io.Writer) error {
+		first, err := from.Peek(bloomext.ForeignHead)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		size, err := how.Size(first)
+		if err != nil {
+			size = int64(len(first)) // reading these bytes tells the error
+		}
+		_, err = io.CopyN(to, from, size+1)
+		if err == io.EOF {
+			return nil
+		}
+		return err
+	})
 }
 
 // openForFile opens the store, and makes it if it is missing, unless check returns an error for the file to be imported.

@@ -18,7 +18,7 @@ func openFile(ctx context.Context, name string) (*os.File, error) {
 // reading returns a reader of a file whose end is that of the file or, for a pipe and the like, an interrupt: nobody knows
 // when these have something.
 func reading(ctx context.Context, file *os.File) io.Reader {
-	if info, err := file.Stat(); err != nil || info.Mode().IsRegular() {
+	if regular, err := isRegular(file); err != nil || regular {
 		return file
 	}
 	from, to := io.Pipe()
@@ -32,7 +32,7 @@ func reading(ctx context.Context, file *os.File) io.Reader {
 
 // writing has write write to a file. If that is a pipe or the like, the end of ctx does not wait for somebody who reads.
 func writing(ctx context.Context, file *os.File, write func(io.Writer) error) error {
-	if info, err := file.Stat(); err != nil || info.Mode().IsRegular() {
+	if regular, err := isRegular(file); err != nil || regular {
 		return write(file)
 	}
 	from, to := io.Pipe()

@@ -3,11 +3,15 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -29,7 +33,7 @@ func TestInterrupted_pipes(t *testing.T) {
 	for _, file := range []string{fifo, "-"} {
 		for _, words := range [][]string{
 			{"import", "new", file}, {"import", "new", file, "--from", "guava"}, {"info", file}, {"restore", file, filepath.Join(dir, "new")},
-			{"import-rdb", file}, {"-f", file}, {"load", "new", file}, {"dedup", "new", file}, {"dedup", "new", file, "-o", filepath.Join(dir, "new")},
+			{"import-rdb", file}, {"-f", file}, {"load", "new", file}, {"dedup", "new", file}, {"dedup", "new", file, "-o", filepath.Join(dir, "new")}, {"-x", "SET", "k"},
 		} {
 			checkInterruptible(t, append(store, words...))
 		}
@@ -139,5 +143,100 @@ func TestWriting_pipe(t *testing.T) {
 	}
 	if err := writing(t.Context(), w, write); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("the error of a closed pipe is %v", err)
+	}
+}
+
+// A pipe that never ends, and has no file of the kind that is asked for, is read as far as tells that, and not copied.
+func TestPipe_endless(t *testing.T) {
+	const most = 64 << 20 // so that this ends if all is read
+	var other bytes.Buffer
+	tape := tar.NewWriter(&other)
+	if err := errors.Join(tape.WriteHeader(&tar.Header{Name: "notes", Size: 1 << 40}), tape.Flush()); err == nil {
+		t.Fatal("the entry of a tar archive has no bytes, and it is whole")
+	}
+	for name, tt := range map[string]struct {
+		begin []byte
+		words []string // the file is put in the place of FILE
+		code  int
+	}{
+		"no RDB file":               {nil, []string{"import-rdb", "FILE"}, exit.Corrupt},
+		"half an RDB file":          {[]byte("REDIS0011\x00\xc7"), []string{"import-rdb", "FILE"}, exit.Corrupt},
+		"no RDB file, compressed":   {[]byte("\x1f\x8b\x08"), []string{"import-rdb", "FILE"}, exit.Corrupt},
+		"no export":                 {nil, []string{"import", "k", "FILE"}, exit.Corrupt},
+		"no file of Guava":          {nil, []string{"import", "k", "FILE", "--from", "guava"}, exit.Corrupt},
+		"more than a file of Guava": {[]byte("\x01\x03\x00\x00\x00\x01"), []string{"import", "k", "FILE", "--from", "guava"}, exit.Corrupt},
+		"no bits-and-blooms":        {nil, []string{"import", "k", "FILE", "--from", "bits-and-blooms"}, exit.Corrupt},
+		"more than one of Redisson": {nil, []string{"import", "k", "FILE", "--from", "redisson", "--bits", "640", "--hashes", "3"}, exit.Corrupt},
+		"another archive":           {other.Bytes(), []string{"restore", "FILE", "NEW"}, exit.Corrupt},
+		"no archive":                {[]byte("x"), []string{"restore", "FILE", "NEW"}, exit.Corrupt},
+	} {
+		dir := t.TempDir()
+		t.Setenv("TMPDIR", t.TempDir())
+		fifo := filepath.Join(dir, "fifo")
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		written := make(chan int64)
+		go func() { written <- writeEndlessly(t, fifo, tt.begin, most) }()
+		words := []string{"-d", filepath.Join(dir, "store")}
+		for _, w := range tt.words {
+			words = append(words, strings.NewReplacer("FILE", fifo, "NEW", filepath.Join(dir, "new")).Replace(w))
+		}
+		if code := runInterrupted(t, t.Context(), words...); code != tt.code {
+			t.Errorf("%s: exit code %d, want %d", name, code, tt.code)
+		}
+		if n := <-written; n > 2<<20 {
+			t.Errorf("%s: %d bytes were read", name, n)
+		}
+		if left, err := filepath.Glob(filepath.Join(os.TempDir(), "*")); len(left) > 0 || err != nil {
+			t.Errorf("%s: left behind: %q, %v", name, left, err)
+		}
+	}
+}
+
+// writeEndlessly writes zeros to a pipe until nobody reads them, or until they are most bytes, and returns how many they were.
+func writeEndlessly(t *testing.T, name string, begin []byte, most int64) (n int64) {
+	to, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer to.Close()
+	var w io.Writer = to
+	if bytes.HasPrefix(begin, []byte("\x1f\x8b")) {
+		z, _ := gzip.NewWriterLevel(to, gzip.NoCompression)
+		w, begin = z, nil
+	}
+	if _, err := w.Write(begin); err != nil {
+		t.Error(err)
+	}
+	for zeros := make([]byte, 64<<10); err == nil && n < most; n += int64(len(zeros)) {
+		_, err = w.Write(zeros)
+	}
+	return n
+}
+
+// A word from standard input, and a line of a script, are not read for ever.
+func TestPipe_endlessWord(t *testing.T) {
+	defer func(before int) { longestWord = before }(longestWord)
+	longestWord = 1 << 20
+	store := filepath.Join(t.TempDir(), "store")
+	for _, tt := range []struct {
+		words []string
+		code  int
+	}{
+		{[]string{"-x", "SET", "k"}, exit.Usage}, {nil, exit.Local}, {[]string{"-f", "/dev/zero"}, exit.Local},
+	} {
+		zero, err := os.Open("/dev/zero")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sh := &shell{stdin: zero, stdout: os.Stdout, stderr: tty.NewMessages(os.Stderr), name: programName}
+		if code := sh.run(t.Context(), append([]string{"-d", store}, tt.words...)); code != tt.code {
+			t.Errorf("%q: exit code %d, want %d", tt.words, code, tt.code)
+		}
+		if err := zero.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -144,14 +144,11 @@ func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options)
 		}
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}
-	file, err := decompressed(ctx, in)
+	file, err := wholeRDB(ctx, in)
 	if err != nil {
-		return exit.WithCode(exit.Local, fmt.Errorf("%s: %w", name, err))
+		return exit.WithCode(exit.Code(err), fmt.Errorf("%s: %w", name, err))
 	}
 	defer func() { err = exit.JoinLocal(err, removeCopy(file, in)) }()
-	if err := transfer.Check(ctx, file); err != nil {
-		return err
-	}
 	info, err := file.Stat()
 	if err != nil {
 		return exit.WithCode(exit.Local, err)
@@ -161,38 +158,55 @@ func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options)
 	})
 }
 
-// seekable returns a file with the bytes of another that can be read anywhere: a copy in the directory for temporary
-// files if need be.
-func seekable(ctx context.Context, in *os.File) (_ *os.File, err error) {
-	info, err := in.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, errors.New("is a directory")
-	case info.Mode().IsRegular():
-		return in, nil
-	}
-	return temporary(reading(ctx, in))
-}
-
-// decompressed is seekable, and what gzip or zstd has compressed is decompressed.
-func decompressed(ctx context.Context, in *os.File) (*os.File, error) {
-	file, err := seekable(ctx, in)
+// wholeRDB checks an RDB file, and returns it as a file that can be read anywhere: itself, or a copy in the directory for
+// temporary files. What is copied was checked before, as a pipe may never end.
+func wholeRDB(ctx context.Context, in *os.File) (*os.File, error) {
+	regular, err := isRegular(in)
 	if err != nil {
 		return nil, err
 	}
-	r, by, err := input.Decompress(io.NewSectionReader(file, 0, math.MaxInt64))
-	if err == nil && by == "" {
-		return file, nil
+	var from io.Reader = io.NewSectionReader(in, 0, math.MaxInt64)
+	if !regular {
+		from = reading(ctx, in)
 	}
-	var whole *os.File
-	if err == nil {
-		if whole, err = temporary(r); err != nil {
-			err = fmt.Errorf("what %s has compressed: %w", by, err)
+	r, by, err := input.Decompress(from)
+	if err != nil {
+		return nil, err
+	}
+	if regular && by == "" {
+		return in, transfer.Check(ctx, r)
+	}
+	return temporary(func(to io.Writer) error {
+		decompressed := &failing{r: r}
+		err := transfer.Check(ctx, io.TeeReader(decompressed, to))
+		if by != "" && decompressed.err != nil {
+			return exit.WithCode(exit.Local, fmt.Errorf("what %s has compressed: %w", by, decompressed.err))
 		}
+		return err
+	})
+}
+
+// failing remembers the error of a reader, which is not io.EOF.
+type failing struct {
+	r   io.Reader
+	err error
+}
+
+func (f *failing) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if err != nil && err != io.EOF {
+		f.err = err
 	}
-	return whole, errors.Join(err, removeCopy(file, in))
+	return n, err
+}
+
+// isRegular reports whether a file is a regular one. A directory is an error.
+func isRegular(file *os.File) (bool, error) {
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("is a directory")
+	}
+	return err == nil && info.Mode().IsRegular(), err
 }
 
 // removeCopy removes a file that was copied from another, unless it is that one.
@@ -203,13 +217,16 @@ func removeCopy(file, in *os.File) error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// temporary returns a copy in the directory for temporary files.
-func temporary(r io.Reader) (*os.File, error) {
+// temporary returns a file in the directory for temporary files, which fill has written.
+func temporary(fill func(io.Writer) error) (*os.File, error) {
 	file, err := os.CreateTemp("", "kvshell-import-")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(file, r); err != nil {
+	if err = fill(file); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
 		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
 	}
 	return file, nil

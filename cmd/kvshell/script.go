@@ -106,7 +106,7 @@ func readScript(ctx context.Context, in io.Reader) <-chan scriptLine {
 		for number := 1; ; number++ {
 			var line []byte
 			if err == nil {
-				line, err = r.ReadBytes('\n')
+				line, err = readLine(r)
 			}
 			ended := err != nil
 			if errors.Is(err, io.EOF) {
@@ -123,6 +123,21 @@ func readScript(ctx context.Context, in io.Reader) <-chan scriptLine {
 		}
 	}()
 	return lines
+}
+
+// longestWord is the most bytes of a word of a command, and of a line of a script. Tests lower it.
+var longestWord = 512 << 20
+
+// readLine reads a line. One that is too long, as of a device that never ends, is an error.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for err = bufio.ErrBufferFull; err == bufio.ErrBufferFull; {
+		var part []byte
+		part, err = r.ReadSlice('\n')
+		if line = append(line, part...); len(line) > longestWord {
+			return nil, fmt.Errorf("it has more than %d bytes: is it a script?", longestWord)
+		}
+	}
+	return line, err
 }
 
 // script is a script that runs.

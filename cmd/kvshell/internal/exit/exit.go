@@ -39,9 +39,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// WithCode gives an error a code. It returns nil for a nil error. An interrupt is no error of a local file, and stays as it is.
+// WithCode gives an error a code. It returns nil for a nil error. An interrupt is no error of a local file: it keeps its own code.
 func WithCode(code int, err error) error {
-	if err == nil || code == Local && errors.Is(err, context.Canceled) {
+	if err == nil || (code == Local || code == Interrupted) && errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &Error{code, err}

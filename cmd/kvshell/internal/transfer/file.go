@@ -15,8 +15,9 @@ import (
 // chunkSize is the length of the chunks of a file's filters.
 const chunkSize = 4 << 20
 
-// Check reads all of an RDB file, and returns an error if it is damaged, or of a version that is not known.
-func Check(ctx context.Context, file io.ReaderAt) error {
+// Check reads all of an RDB file, and returns an error if it is damaged, or of a version that is not known. It reads no further
+// than where it finds that.
+func Check(ctx context.Context, file io.Reader) error {
 	return each(ctx, file, func(r *rdb.Reader, key rdb.Key) (err error) {
 		switch {
 		case key.Type == "string":
@@ -31,7 +32,7 @@ func Check(ctx context.Context, file io.ReaderAt) error {
 // Import copies from an RDB file, which Check has found to be whole.
 func Import(ctx context.Context, file io.ReaderAt, to Doer, o Options) (Report, error) {
 	f := &fileRun{run: newRun(to, o), file: file}
-	err := each(ctx, file, func(r *rdb.Reader, key rdb.Key) error { return f.copyKey(ctx, r, key) })
+	err := each(ctx, io.NewSectionReader(file, 0, math.MaxInt64), func(r *rdb.Reader, key rdb.Key) error { return f.copyKey(ctx, r, key) })
 	if err == nil {
 		err = f.flush(ctx)
 	}
@@ -47,8 +48,8 @@ type fileRun struct {
 }
 
 // each reads all of the file, and calls visit for each key, which may read its value.
-func each(ctx context.Context, file io.ReaderAt, visit func(*rdb.Reader, rdb.Key) error) error {
-	r, err := rdb.NewReader(io.NewSectionReader(file, 0, math.MaxInt64))
+func each(ctx context.Context, file io.Reader, visit func(*rdb.Reader, rdb.Key) error) error {
+	r, err := rdb.NewReader(file)
 	for err == nil {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -32,13 +32,19 @@ type Options struct {
 
 // Make makes a backup of an open store in dir, which must not exist; missing parents are made. Until the backup is
 // whole it has another name, which begins with that of dir. A process that is killed may leave such a directory; the
-// next Make of the same store and dir removes it. The errors are kv.ErrUnfinishedBackup with its cause, kv.ErrFailed and
+// next Make of the same store and dir removes it. The errors are kv.ErrUnfinishedBackup with its cause, which is fs.ErrExist for a
+// dir that exists, also if it came while the backup was made, kv.ErrFailed and
 // kv.ErrClosed; after all of them there is nothing in dir.
 func Make(ctx context.Context, db *kv.DB, dir string, o Options) error {
 	if db.Options().InMemory {
 		return fromMemory(ctx, db, dir, o)
 	}
-	return db.Backup(ctx, dir, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx, db))
+	err := db.Backup(ctx, dir, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx, db))
+	var taken *dirsync.TakenError
+	if errors.As(dirsync.Taken(db.Options().FS, dir, err), &taken) {
+		return fmt.Errorf("%w: %w", kv.ErrUnfinishedBackup, taken)
+	}
+	return err
 }
 
 // fromMemory makes a backup on the disk of a store in memory: it restores an archive of it.

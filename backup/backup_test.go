@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sievekv/sievekv/backup"
@@ -467,4 +468,51 @@ func TestRestore_killed(t *testing.T) {
 	if _, err := kv.Open(killed, nil); !errors.Is(err, kv.ErrUnfinished) {
 		t.Error(err)
 	}
+}
+
+// Of two that make something under one name, the other was faster. The error says what is there, and nothing else is left.
+func TestTaken(t *testing.T) {
+	archive := archived(t, kv.Options{})
+	for name, run := range map[string]func(dir string, other func()) error{
+		"backup": func(dir string, other func()) error {
+			db := open(t, filepath.Join(t.TempDir(), "store"), kv.Options{})
+			fill(t, db)
+			return backup.Make(t.Context(), db, dir, backup.Options{Progress: func(uint64, uint64) { other() }})
+		},
+		"backup of memory": func(dir string, other func()) error {
+			db := open(t, "", kv.Options{InMemory: true})
+			fill(t, db)
+			return backup.Make(t.Context(), db, dir, backup.Options{Progress: func(uint64, uint64) { other() }})
+		},
+		"restore": func(dir string, other func()) error {
+			return backup.Restore(t.Context(), io.MultiReader(bytes.NewReader(archive[:512]), reading(other), bytes.NewReader(archive[512:])), dir)
+		},
+	} {
+		for want, make := range map[string]func(dir string) error{
+			"a directory": func(dir string) error { return os.Mkdir(dir, 0o700) },
+			"a file":      func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
+		} {
+			top := t.TempDir()
+			dir := filepath.Join(top, "new")
+			err := run(dir, sync.OnceFunc(func() {
+				if err := make(dir); err != nil {
+					t.Error(err)
+				}
+			}))
+			if !errors.Is(err, fs.ErrExist) || !strings.HasSuffix(err.Error(), ": "+dir+" is "+want+" already: want a name that nothing has") {
+				t.Errorf("%s, where there is %s: %v", name, want, err)
+			}
+			if left, err := os.ReadDir(top); len(left) != 1 || err != nil {
+				t.Errorf("%s, where there is %s: left %v, %v", name, want, left, err)
+			}
+		}
+	}
+}
+
+// reading is a reader of nothing that calls a function when it is read.
+type reading func()
+
+func (r reading) Read([]byte) (int, error) {
+	r()
+	return 0, io.EOF
 }

@@ -27,11 +27,11 @@ var ErrArchive = errors.New("backup: bad archive")
 
 // Restore makes a store in dir from an archive. Dir must not exist; missing parents are made. The store is opened
 // before it gets its name: after an error there is nothing in dir. A process that is killed may leave a directory whose
-// name begins with that of dir, with ".partial-" behind it. The errors are ErrArchive, those of kv.Open, and those of
-// reading the archive and of the file system.
+// name begins with that of dir, with ".partial-" behind it. The errors are ErrArchive, fs.ErrExist for a dir that exists, also if
+// it came meanwhile, those of kv.Open, and those of reading the archive and of the file system.
 func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("backup: restore to %s: %w", dir, cmp.Or(err, fs.ErrExist))
+		return fmt.Errorf("backup: restore: %w", dirsync.Taken(vfs.Default, dir, cmp.Or(err, fs.ErrExist)))
 	}
 	parent := filepath.Dir(filepath.Clean(dir))
 	if err := dirsync.Make(vfs.Default, parent, dirsync.Tolerant); err != nil {
@@ -73,7 +73,7 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 		return err
 	}
 	if err := os.Rename(part, dir); err != nil {
-		return err
+		return fmt.Errorf("backup: restore: %w", dirsync.Taken(vfs.Default, dir, err))
 	}
 	return dirsync.Sync(parent)
 }

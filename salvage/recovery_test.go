@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -265,5 +266,20 @@ func TestExamine_unsealed(t *testing.T) {
 		if !guessed(whole[:len(whole)-n]) {
 			t.Errorf("a MANIFEST without its last %d bytes is believed", n)
 		}
+	}
+}
+
+// A directory that comes while a store is recovered is not replaced, and what was recovered goes.
+func TestRecover_taken(t *testing.T) {
+	dir := expiring(t)
+	to := filepath.Join(t.TempDir(), "new")
+	other := sync.OnceFunc(func() { check(t, os.Mkdir(to, 0o700)) })
+	_, err := salvage.Recover(t.Context(), dir, to, options(), salvage.Options{Progress: func(uint64, uint64) { other() }})
+	if !errors.Is(err, fs.ErrExist) || err.Error() != "salvage: "+to+" is a directory already: want a name that nothing has" {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(filepath.Dir(to))
+	if check(t, err); len(left) != 1 {
+		t.Errorf("left: %v", left)
 	}
 }

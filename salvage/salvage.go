@@ -294,7 +294,7 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 		o.FS = vfs.Default
 	}
 	if _, err := o.FS.Stat(newDir); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("salvage: %s: %w", newDir, cmp.Or(err, fs.ErrExist))
+		return nil, fmt.Errorf("salvage: %w", dirsync.Taken(o.FS, newDir, cmp.Or(err, fs.ErrExist)))
 	}
 	from, err := open(ctx, dir, o, true)
 	if err != nil {
@@ -312,7 +312,9 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 		err = errors.Join(err, finished())
 	}
 	if err == nil {
-		err = o.FS.Rename(part, newDir)
+		if err = o.FS.Rename(part, newDir); err != nil {
+			err = fmt.Errorf("salvage: %w", dirsync.Taken(o.FS, newDir, err))
+		}
 	}
 	if err == nil {
 		err = dirsync.Tolerant(o.FS, o.FS.PathDir(newDir))

@@ -33,7 +33,7 @@ func TestBackup(t *testing.T) {
 	c.answers(`
 		SIEVE.BACKUP monday CHECK copy => +OK
 		SIEVE.BACKUP tuesday => +OK
-		SIEVE.BACKUP monday => -...file already exists
+		SIEVE.BACKUP monday => -...is a directory already: want a name that nothing has
 		SIEVE.BACKUP wednesday FAST => -ERR option 'FAST' of SIEVE.BACKUP, want COPY or CHECK
 		SIEVE.BACKUP ../out => -ERR directory is "../out", want a name of 1 to 128 bytes ...
 		SIEVE.BACKUP a/b => -ERR directory is "a/b", ...

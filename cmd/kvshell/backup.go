@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os/signal"
 	"syscall"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/dirsync"
 )
 
 func (sh *shell) backupCommand() *cobra.Command {
@@ -78,6 +80,9 @@ func (sh *shell) backup(ctx context.Context, target string, o backup.Options) (e
 	}
 	if target != "-" {
 		if err := backup.Make(ctx, db, target, o); err != nil {
+			if errors.Is(err, fs.ErrExist) {
+				return takenError("backup: TARGET", err)
+			}
 			return backupError(err)
 		}
 		return sh.write(fmt.Sprintf("backup in %s\n", target))
@@ -97,6 +102,15 @@ func (sh *shell) backup(ctx context.Context, target string, o backup.Options) (e
 func backupError(err error) error {
 	if code := exit.Code(err); code == exit.Corrupt || code == exit.Interrupted {
 		return err
+	}
+	return exit.WithCode(exit.Local, err)
+}
+
+// takenError returns the error of a local file in which one about a name that is taken names the argument.
+func takenError(argument string, err error) error {
+	var taken *dirsync.TakenError
+	if errors.As(err, &taken) {
+		err = fmt.Errorf("%s %w", argument, taken)
 	}
 	return exit.WithCode(exit.Local, err)
 }
@@ -154,6 +168,9 @@ func (sh *shell) restore(ctx context.Context, file, dir string) (err error) {
 		return exit.Usagef("restore -: standard input is a terminal: give the archive, as in restore - DIR <FILE")
 	}
 	err = backup.Restore(ctx, bufio.NewReaderSize(reading(ctx, in), 1<<20), dir)
+	if errors.Is(err, fs.ErrExist) {
+		return takenError("restore: DIR", err)
+	}
 	if err != nil && file != "-" {
 		err = fmt.Errorf("restore of %s: %w", file, err)
 	}

@@ -82,7 +82,7 @@ func (sh *shell) salvage(ctx context.Context, dir, newDir string, o salvage.Opti
 	case refused:
 		return exit.WithCode(exit.Corrupt, fmt.Errorf("%w; with --lossy all that is left is recovered", err))
 	case errors.Is(err, fs.ErrExist):
-		return exit.WithCode(exit.Local, err)
+		return takenError("salvage: NEWDIR", err)
 	case err != nil:
 		return withoutWrites(openError(dir, err))
 	case !report.Whole():

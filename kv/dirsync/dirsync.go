@@ -1,4 +1,5 @@
-// Package dirsync makes the names in a directory durable: that a file was made, renamed or removed.
+// Package dirsync makes the names in a directory durable: that a file was made, renamed or removed. It also tells what has a name
+// that something new was to get.
 package dirsync
 
 import (

@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
+	"syscall"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
@@ -96,17 +98,16 @@ func (m *socketMode) Set(text string) error {
 
 func (m socketMode) orDefault() fs.FileMode { return fs.FileMode(cmp.Or(m, 0o600)) }
 
-// listenUnix makes a socket with a mode. A socket that a killed server left is replaced. Another
-// file, or a socket that a process listens on, is not.
+// listenUnix makes a socket with a mode. A socket that a killed server left is replaced. Another file, or a socket that
+// a process may have open, is not.
 func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	switch info, err := os.Lstat(path); {
 	case err != nil: // net.Listen tells if something is wrong with the path
 	case info.Mode()&os.ModeSocket == 0:
 		return nil, errors.New("there is a file of this name that is no socket: name another, or remove it")
 	default:
-		if c, err := net.Dial("unix", path); err == nil {
-			_ = c.Close() // the connection was only a question
-			return nil, errors.New("another process listens on it")
+		if err := refuseOpen(path); err != nil {
+			return nil, err
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
@@ -116,5 +117,45 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	// The umask is that of the whole process; the store's files, which may be made meanwhile, are for this user alone
 	// anyway.
 	defer system.SetUmask(system.SetUmask(0o777 &^ int(mode)))
-	return net.Listen("unix", path)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	socket := &unixListener{UnixListener: l.(*net.UnixListener), path: path}
+	socket.SetUnlinkOnClose(false)
+	socket.file, _ = os.Lstat(path) // there is none if the name is one of Linux' abstract ones
+	return socket, nil
+}
+
+// refuseOpen returns an error unless it is sure that no process has the socket open.
+func refuseOpen(path string) error {
+	const windows = syscall.Errno(10061) // WSAECONNREFUSED, which package syscall names otherwise
+	c, err := net.Dial("unix", path)
+	switch {
+	case err == nil:
+		_ = c.Close() // the connection was only a question
+		return errors.New("another process listens on it")
+	case errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, windows):
+		return nil
+	}
+	// Its process may be busy or stopped, or it may be of another kind, or another user's.
+	return fmt.Errorf("there is a socket of this name, which a process may have open: name another, or remove it (%w)", err)
+}
+
+// unixListener is a socket whose file is removed when it is closed. A file that somebody else has put in its place stays.
+type unixListener struct {
+	*net.UnixListener
+	path string
+	file fs.FileInfo // of the socket that was made, nil if it has none
+	once sync.Once
+}
+
+// Close ends listening. The file is removed before the socket is closed: until then no other file can have its number.
+func (l *unixListener) Close() error {
+	l.once.Do(func() {
+		if now, err := os.Lstat(l.path); err == nil && l.file != nil && os.SameFile(now, l.file) {
+			_ = os.Remove(l.path) // one that stays is replaced by the next server
+		}
+	})
+	return l.UnixListener.Close()
 }

@@ -44,6 +44,9 @@ const exportHelp = `export writes what is under KEY, a filter, a bitmap or a str
 depend on the store: import takes it into another one, with the same answers for every item, and a Go program reads a filter
 from it without a store. FILE appears when all of it is written. It has checksums, but neither the key nor its expiry.
 
+A new FILE is for this user alone. One that --replace replaces keeps its mode and, if the system lets this user do that, its
+owner. Of a symbolic link, what it leads to is replaced, and the link stays. Other hard links to FILE keep the old bytes.
+
 The file of a filter has the secret of the filter's hash, as the store has: who can read it can choose items that collide.
 
   kvshell -d DIR export seen seen.svkf
@@ -88,26 +91,27 @@ func (sh *shell) export(ctx context.Context, key, file string, replace bool) (er
 		}
 		return exit.JoinLocal(writing(ctx, to, write), to.Close())
 	}
-	if err = place(file, replace, func(to *os.File) error { return write(to) }); err != nil {
+	place := placeNew
+	if replace {
+		place = system.Replace
+	}
+	if file, err = place(file, func(to *os.File) error { return write(to) }); err != nil {
 		return err
 	}
 	return dirsync.Sync(filepath.Dir(file))
 }
 
-// place makes the file of an export.
-func place(file string, replace bool, write func(*os.File) error) error {
-	if replace {
-		return system.WriteWhole(file, write)
-	}
+// placeNew makes the file of an export, which must not exist.
+func placeNew(file string, write func(*os.File) error) (string, error) {
 	exists := exit.Refusef("export: %s exists: --replace replaces it", file)
 	if _, err := os.Lstat(file); err == nil { // a link to nothing is something, too
-		return exists
+		return "", exists
 	}
 	err := system.WriteNew(file, write)
 	if errors.Is(err, fs.ErrExist) { // another run was faster
-		return exists
+		return "", exists
 	}
-	return err
+	return file, err
 }
 
 // importFlags are the flags of import.

@@ -59,7 +59,7 @@ func (sh *shell) localDir() (dir string, local bool) {
 
 // isBelow reports whether a path is that of a directory, or leads below it. Neither need exist.
 func isBelow(path, dir string) bool {
-	for up := target(path); ; up = filepath.Dir(up) {
+	for up := system.Target(path); ; up = filepath.Dir(up) {
 		if isSameDir(up, dir) {
 			return true
 		}
@@ -67,21 +67,6 @@ func isBelow(path, dir string) bool {
 			return false
 		}
 	}
-}
-
-// target returns the real path that a write to a path goes to, also by a symbolic link to what does not exist yet.
-func target(path string) string {
-	for range 40 { // as many as Linux follows
-		link, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(link) {
-			link = filepath.Join(filepath.Dir(path), link)
-		}
-		path = link
-	}
-	return system.RealPath(path)
 }
 
 // isSameDir reports whether two paths lead to one directory, also if it does not exist yet.

@@ -15,6 +15,23 @@ func WriteWhole(path string, write func(*os.File) error) error {
 	return writeBeside(path, write, func() error { return nil })
 }
 
+// Replace makes a file, or replaces one, as WriteWhole does. One that is there keeps its mode, and its owner as far as the system
+// allows that. A symbolic link stays, and what it leads to is replaced. The name that the file has then is returned.
+func Replace(path string, write func(*os.File) error) (name string, err error) {
+	old, err := os.Stat(path) // also asks the system whether a link of another user may be followed
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	name = Target(path)
+	return name, WriteWhole(name, func(f *os.File) error {
+		if err := write(f); err != nil || old == nil {
+			return err
+		}
+		keepOwner(f, old)
+		return f.Chmod(old.Mode().Perm())
+	})
+}
+
 // WriteNew is WriteWhole for a file that must not be there: then it returns an error that is fs.ErrExist, also if the file came
 // while write wrote.
 func WriteNew(path string, write func(*os.File) error) error {

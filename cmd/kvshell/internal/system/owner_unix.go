@@ -25,6 +25,17 @@ func LockOwner(dir string) int {
 	return int(lock.Pid)
 }
 
+// keepOwner gives a file the owner and the group of another, as far as the system allows that: the owner is for root to give.
+func keepOwner(f *os.File, old os.FileInfo) {
+	stat, ok := old.Sys().(*syscall.Stat_t)
+	if !ok {
+		return
+	}
+	if f.Chown(int(stat.Uid), int(stat.Gid)) != nil {
+		_ = f.Chown(-1, int(stat.Gid))
+	}
+}
+
 // LockFile locks an open file against those that lock it likewise, until it is closed. It reports false if another has it
 // locked. A file system without locks locks nothing.
 func LockFile(f *os.File) bool {

@@ -2,7 +2,10 @@
 // owner of a lock. It also resolves the path of a file.
 package system
 
-import "path/filepath"
+import (
+	"os"
+	"path/filepath"
+)
 
 // FileID is the device and the inode of a file; zero if they are unknown.
 type FileID struct{ Device, Inode uint64 }
@@ -20,4 +23,19 @@ func RealPath(name string) string {
 		return filepath.Join(dir, filepath.Base(abs))
 	}
 	return abs
+}
+
+// Target returns the real path that a write to a path goes to, also by a symbolic link to what does not exist yet.
+func Target(path string) string {
+	for range 40 { // as many as Linux follows
+		link, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(link) {
+			link = filepath.Join(filepath.Dir(path), link)
+		}
+		path = link
+	}
+	return RealPath(path)
 }

@@ -72,7 +72,7 @@ func (o SetOptions) stored(store *kv.DB) (kv.SetOptions, error) {
 	}
 	if !o.ExpireAt.IsZero() {
 		given++
-		opts.Expiry = max(1, o.ExpireAt.UnixMilli())
+		opts.Expiry = max(1, millis(o.ExpireAt))
 	}
 	if o.KeepTTL {
 		given++
@@ -88,6 +88,19 @@ func (o SetOptions) stored(store *kv.DB) (kv.SetOptions, error) {
 }
 
 func after(store *kv.DB, ttl time.Duration) int64 { return store.Now() + ttl.Milliseconds() }
+
+// millis returns a time in Unix milliseconds, the nearest there is if it is more than 292 million years away: UnixMilli would
+// wrap around, and a time like time.Unix(math.MaxInt64, 0), which stands for never, would be in the past.
+func millis(at time.Time) int64 {
+	const most = math.MaxInt64 / 1000
+	switch s := at.Unix(); {
+	case s >= most:
+		return math.MaxInt64
+	case s <= -most:
+		return math.MinInt64
+	}
+	return at.UnixMilli()
+}
 
 // MSet sets strings in one commit, as Set does: all of them or none.
 func (db *DB) MSet(values map[string][]byte) error {
@@ -150,7 +163,7 @@ func (db *DB) Expire(key string, ttl time.Duration) (bool, error) {
 
 // ExpireAt sets when a key expires, and reports whether the key exists. A past time removes the key.
 func (db *DB) ExpireAt(key string, at time.Time) (bool, error) {
-	return db.store.Expire(db.level, []byte(key), at.UnixMilli(), kv.ExpireAlways)
+	return db.store.Expire(db.level, []byte(key), millis(at), kv.ExpireAlways)
 }
 
 // Persist removes the expiry of a key, and reports whether it had one.

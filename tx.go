@@ -348,7 +348,7 @@ func (tx *Tx) Expire(key string, ttl time.Duration) (bool, error) {
 }
 
 // ExpireAt sets when a key expires, and reports whether the key exists. A past time removes the key.
-func (tx *Tx) ExpireAt(key string, at time.Time) (bool, error) { return tx.expire(key, at.UnixMilli()) }
+func (tx *Tx) ExpireAt(key string, at time.Time) (bool, error) { return tx.expire(key, millis(at)) }
 
 func (tx *Tx) expire(key string, at int64) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.Expire([]byte(key), at, kv.ExpireAlways) })

@@ -243,7 +243,7 @@ func TestLoad(t *testing.T) {
 		"user a on (~a) <secret":            "f:1: rule 3: The password you are trying to remove from the user does not exist",
 		"user a\x00b":                       "f:1: Usernames can't contain spaces or null characters",
 		"user a on\nuser b \x00":            "f:2: rule 1: Syntax error",
-		"\n\n" + strings.Repeat("x", 2<<20): "f:3: bufio.Scanner: token too long",
+		"\n\n" + strings.Repeat("x", 2<<20): "f:3: the line is too long, want less than 1048576 bytes",
 		"\xff\xfeu\x00s\x00":                "f:1: the file is in UTF-16, want UTF-8",
 		"\xfe\xff\x00u\x00s":                "f:1: the file is in UTF-16, want UTF-8",
 		"users a on":                        "f:1: line should start with user",

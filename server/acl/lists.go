@@ -176,6 +176,9 @@ func (l *Lists) Load(name string, file io.Reader) error {
 		}
 	}
 	if err := lines.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("the line is too long, want less than %d bytes", maxLine)
+		}
 		errs = append(errs, fmt.Errorf("%s:%d: %w", name, n+1, err))
 	}
 	if err := errors.Join(errs...); err != nil {

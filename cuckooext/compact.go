@@ -70,12 +70,8 @@ func (c *compacter) emptyNewest() (more bool, err error) {
 			more = true
 			break
 		}
-		finished, err := c.empty(from)
-		if err != nil {
+		if from, err = c.empty(from); err != nil {
 			return false, err
-		}
-		if finished {
-			from++
 		}
 	}
 	if !more {
@@ -99,39 +95,44 @@ func (c *compacter) useful() bool {
 	return false
 }
 
-// empty moves all entries that it can out of a block of the newest layer, and reports whether the budget sufficed.
-func (c *compacter) empty(blk uint64) (finished bool, err error) {
+// empty moves all entries that it can out of a block of the newest layer, and returns the block to go on with: the same one if
+// the budget did not suffice. Behind an empty block it passes over those that have nothing.
+func (c *compacter) empty(blk uint64) (next uint64, err error) {
 	f, newest := c.c, &c.c.layers[0]
 	first, err := c.w.Load(f.object, newest.table, blk)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	c.spent += lookBytes
 	words := newest.words(first) // the writer's view, which does not change
 	var emptied []block.Slot
-	finished = true
+	isEmpty, next := true, blk+1
 	for slot := range uint32(newest.g.slots()) {
 		fp := newest.g.slotAt(words, slot)
 		if fp == 0 {
 			continue
 		}
-		if finished = c.spent < c.budget; !finished {
+		if isEmpty = false; c.spent >= c.budget {
+			next = blk
 			break
 		}
 		moved, err := c.move(blk, slot/newest.g.bucketSize, fp)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		if moved {
 			emptied = append(emptied, block.Slot{Index: uint16(slot)})
 		}
 	}
-	if len(emptied) == 0 {
-		return finished, nil
+	switch {
+	case isEmpty:
+		return c.w.NextBlock(f.object, newest.table, next)
+	case len(emptied) == 0:
+		return next, nil
 	}
 	c.spent += operandBytes
 	c.w.SetCounter(newest.table, entriesCounter, c.entries(newest)-uint64(len(emptied)))
-	return finished, c.w.SetSlots(f.object, newest.table, blk, emptied)
+	return next, c.w.SetSlots(f.object, newest.table, blk, emptied)
 }
 
 // move puts an entry of the newest layer into an older one, if there is room without moving other entries. The entry

@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // spread opens a store with a filter whose full layers have room again, and whose last layer has few entries in each
@@ -109,7 +110,7 @@ func TestFilter_Compact_noRoom(t *testing.T) {
 // If little can be moved, the filter is still compacted in steps, so that other writes go on. Each step continues
 // where the one before stopped, even if the store, and so the filter, was closed in between.
 func TestFilter_Compact_steps(t *testing.T) {
-	const seed, budget = 1, 64 << 10
+	const seed, budget = 1, 32 << 10
 	o := kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync, Seed: seed}
 	db := open(t, o)
 	f := cuckooext.New(db, "f")
@@ -170,5 +171,46 @@ func addAll(t *testing.T, f *cuckooext.Filter, items [][]byte) {
 	t.Helper()
 	if n, err := addMany(f, items); n != len(items) || err != nil {
 		t.Fatalf("AddMany = %d, %v, want %d", n, err, len(items))
+	}
+}
+
+// A compaction reads only blocks that are stored, however many its newest layer has.
+func TestCompactCommand_sparse(t *testing.T) {
+	for name, c := range map[string]cuckooext.Config{
+		"native":     {Capacity: 10_000, Expansion: 32768},
+		"compatible": {Capacity: 32768, Expansion: 32768, BucketSize: 4, Layout: scalableext.LayoutCompatible},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := open(t, kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync, Seed: 1})
+			f := cuckooext.New(db, "f")
+			must(t, f.Reserve(c))
+			n := 0
+			for len(infoOf(t, f).Layers) == 1 {
+				addAll(t, f, numbered(n, 500))
+				n += 500
+			}
+			for _, item := range numbered(0, 2000) { // makes room in the oldest layer
+				if ok, err := f.Delete(item); !ok || err != nil {
+					t.Fatalf("Delete = %t, %v", ok, err)
+				}
+			}
+			before := infoOf(t, f)
+			if l := before.Layers; len(l) != 2 || l[1].Blocks < 90_000 || l[1].Items < 10 || l[1].Items > 500 {
+				t.Fatalf("%+v, want a second layer of many blocks and few items", before)
+			}
+			ctx := &patience{t.Context(), 5}
+			if r := module.NewSession(db).Do(ctx, [][]byte{[]byte("CF.COMPACT"), []byte("f")}); r.IsError() {
+				t.Errorf("CF.COMPACT = %v", r)
+			}
+			if after := infoOf(t, f); after.Items != before.Items || after.Layers[0].Items <= before.Layers[0].Items {
+				t.Errorf("%+v, want as many items as before, more of them in the first layer:\n%+v", after, before)
+			}
+			for _, item := range numbered(2000, n-2000) {
+				if ok, err := f.MayContain(item); !ok || err != nil {
+					t.Fatalf("MayContain = %t, %v", ok, err)
+				}
+			}
+			check(t, db)
+		})
 	}
 }

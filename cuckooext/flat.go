@@ -518,14 +518,23 @@ func (s *stager) empty(at *cursor, limit int) (finished bool, err error) {
 		}
 		s.spent += lookBytes
 		words := l.table.Words(first) // as they are now: what is staged here below changes only slots that were passed
+		isEmpty := true
 		for ; p.From < p.To && s.spent < limit; p.From++ {
 			slot := p.Block*blockSlots + p.From
 			if fp := slotOf(words, p.From); fp != 0 {
+				isEmpty = false
 				if err := s.relocate(at.layer, slot, spot{h1: slot / b, h2: slot/b ^ uint64(fp)*alternate, fp: fp}); err != nil {
 					return false, err
 				}
 			}
 			at.slot = slot + 1
+		}
+		if isEmpty && p.From == p.To { // pass over the blocks that have nothing
+			next, err := s.w.NextBlock(s.c.object, l.table, p.Block+1)
+			if err != nil {
+				return false, err
+			}
+			at.slot = next * blockSlots
 		}
 	}
 	return true, nil

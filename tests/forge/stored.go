@@ -83,7 +83,7 @@ func (s *Store) Remake(subject Subject) {
 	}
 }
 
-// refused reports whether an error says that something is damaged, of another version, or took too many steps, and may do so.
+// refused reports whether an error says that something is damaged, or of another version, and may do so.
 func (s *Store) refused(err error) bool {
-	return s.damaged && (errors.Is(err, kv.ErrCorrupt) || errors.Is(err, kv.ErrUnsupportedVersion) || errors.Is(err, context.Canceled))
+	return s.damaged && (errors.Is(err, kv.ErrCorrupt) || errors.Is(err, kv.ErrUnsupportedVersion))
 }

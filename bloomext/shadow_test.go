@@ -27,23 +27,13 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// section is what MayContain does.
-type section struct {
-	memory.Section
-	c *filter
-}
-
-func (s section) Ask(item []byte) (present, known bool) {
-	if s.c.flat {
-		return s.c.pairInMemory(s.Section, s.c.pair(item))
-	}
-	return s.c.inMemory(s.Section, s.c.hash.Sum(item), s.c.asked(s.Section, false))
-}
-
+// beginShadow begins what MayContain does.
 func beginShadow(f *Filter) shadow.Section {
 	c := f.h.Current.Load()
-	if s := c.object.Memory().Begin(); s.Usable() {
-		return section{s, c}
-	}
-	return nil
+	return shadow.Bits(c.object, func(s memory.Section, item []byte) (present, known bool) {
+		if c.flat {
+			return c.pairInMemory(s, c.pair(item))
+		}
+		return c.inMemory(s, c.hash.Sum(item), c.asked(s, false))
+	})
 }

@@ -24,20 +24,8 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// section is what MayContain does.
-type section struct {
-	memory.SlotSection
-	c *filter
-}
-
-func (s *section) Ask(item []byte) (present, known bool) {
-	return s.c.inMemory(&s.SlotSection, s.c.hash.Sum(item))
-}
-
+// beginShadow begins what MayContain does.
 func beginShadow(f *Filter) shadow.Section {
 	c := f.h.Current.Load()
-	if s := c.object.Memory().BeginSlots(); s.Usable() {
-		return &section{s, c}
-	}
-	return nil
+	return shadow.Slots(c.object, func(s *memory.SlotSection, item []byte) (present, known bool) { return c.inMemory(s, c.hash.Sum(item)) })
 }

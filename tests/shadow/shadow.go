@@ -26,6 +26,7 @@ import (
 
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/module"
 )
 
@@ -59,6 +60,36 @@ type Section interface {
 	Ask(item []byte) (present, known bool)
 	Valid() bool
 }
+
+// Slots returns a section of an object as a lookup of slots begins it, nil if it cannot be used. Ask is what the lookup asks.
+func Slots(o *kv.Object, ask func(s *memory.SlotSection, item []byte) (present, known bool)) Section {
+	if s := o.Memory().BeginSlots(); s.Usable() {
+		return &slots{s, ask}
+	}
+	return nil
+}
+
+type slots struct {
+	memory.SlotSection
+	ask func(s *memory.SlotSection, item []byte) (present, known bool)
+}
+
+func (s *slots) Ask(item []byte) (present, known bool) { return s.ask(&s.SlotSection, item) }
+
+// Bits is Slots for a lookup of bits.
+func Bits(o *kv.Object, ask func(s memory.Section, item []byte) (present, known bool)) Section {
+	if s := o.Memory().Begin(); s.Usable() {
+		return bits{s, ask}
+	}
+	return nil
+}
+
+type bits struct {
+	memory.Section
+	ask func(s memory.Section, item []byte) (present, known bool)
+}
+
+func (s bits) Ask(item []byte) (present, known bool) { return s.ask(s.Section, item) }
 
 const (
 	keys    = 2

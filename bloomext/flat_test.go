@@ -35,6 +35,8 @@ func TestFlatParams_golden(t *testing.T) {
 func FuzzFlatParams(f *testing.F) {
 	p, _ := newFlat(100, 0.005, optionNoRound|optionForce64, 2)
 	f.Add(p.append(nil))
+	f.Add(p.append(nil)[:flatParamsLen-1])
+	f.Add(append(p.append(nil), 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := decodeFlatParams(b)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext"
@@ -228,5 +229,45 @@ func TestCompatible_allocations(t *testing.T) {
 		if n := testing.AllocsPerRun(2000, func() { err = call() }); n != 0 || err != nil {
 			t.Errorf("%s: %v allocations, %v", name, n, err)
 		}
+	}
+}
+
+// A filter that is full, and whose next layer would be larger than a layer can be, says so and keeps what it has.
+func TestCompatible_cannotGrow(t *testing.T) {
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(Module()), MaxFilterBytes: 1 << 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		capacity  uint64
+		expansion uint32
+		want      string
+	}{
+		"more bits than a layer can have": {1 << 48, 2, "a layer of capacity 562949953421312 and error rate 0.005 would be too large"},
+		"a capacity above 2^64":           {1 << 51, 1 << 13, "after a layer of capacity 2251799813685248 and error rate 0.01"},
+	} {
+		p, _ := newFlat(10, 0.01, optionForce64, tt.expansion)
+		p.capacity = tt.capacity // as a dump may have it
+		chain := scalableext.Params{Capacity: 10, ErrorRate: 0.01, Expansion: tt.expansion, Growth: scalableext.Halving, Hash: compatibleHash()}
+		err := db.Write(kv.NoSync, [][]byte{[]byte(name)}, func(w *kv.Writer) error {
+			o, err := w.Create([]byte(name), kv.Spec{Type: bloomType, Family: block.FamilyBits, Params: chain.Append(nil), Layers: []kv.LayerSpec{p.spec()}})
+			if err == nil {
+				w.SetCounter(o.Layers()[0], itemsCounter, tt.capacity)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := New(db, name)
+		if ok, err := f.Add([]byte("item")); ok || !errors.Is(err, ErrCannotGrow) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %t, %v, want %s", name, ok, err, tt.want)
+		}
+		if info, err := f.Info(); len(info.Layers) != 1 || err != nil {
+			t.Errorf("%s: %+v, %v", name, info, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -3,8 +3,10 @@
 package salvage_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -47,5 +49,34 @@ func TestOpen_pipe(t *testing.T) {
 	}
 	if _, err := kv.Open(fifo, &o); err == nil {
 		t.Error("kv.Open took it")
+	}
+}
+
+// So is a store in which a file is a pipe, whichever it is. Check names it, and salvage takes what is whole.
+func TestOpen_pipeInStore(t *testing.T) {
+	store := expiring(t)
+	names, err := os.ReadDir(store)
+	check(t, err)
+	for _, entry := range names {
+		name := entry.Name()
+		dir := filepath.Join(t.TempDir(), "store")
+		check(t, os.CopyFS(dir, os.DirFS(store)))
+		check(t, os.Remove(filepath.Join(dir, name)))
+		check(t, syscall.Mkfifo(filepath.Join(dir, name), 0o600))
+		o := options()
+		o.FS = vfs.Default
+		if _, err := kv.Open(dir, &o); err == nil {
+			t.Errorf("%s is a pipe, and kv.Open took the store", name)
+		}
+		report, err := salvage.Check(t.Context(), dir, o, kv.CheckOptions{Deep: true})
+		if err == nil && !strings.Contains(errors.Join(report.Problems...).Error(), name) {
+			t.Errorf("%s is a pipe, and Check found %v", name, report.Problems)
+		}
+		if strings.HasPrefix(name, "OPTIONS") || strings.HasPrefix(name, "BALLAST") {
+			continue // as if they were missing
+		}
+		if _, err := salvage.Recover(t.Context(), dir, dir+".new", o, salvage.Options{Lossy: true}); err != nil {
+			t.Errorf("%s is a pipe, and Recover returns %v", name, err)
+		}
 	}
 }

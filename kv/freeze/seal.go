@@ -189,6 +189,9 @@ func (fs *FS) compare(list []sealed, number uint64) (whole sealed, err error) {
 
 func (fs *FS) readSeal() ([]sealed, error) {
 	name := fs.PathJoin(fs.dir, SealName)
+	if info, err := fs.FS.Stat(name); err == nil && !info.Mode().IsRegular() { // to open a pipe would wait for who writes to it
+		return nil, fmt.Errorf("%w: %s: it is not a regular file", ErrDamaged, SealName)
+	}
 	f, err := fs.opened(name, func() (vfs.File, error) { return fs.FS.Open(name) })
 	if isNotExist(err) {
 		return nil, nil

@@ -26,8 +26,8 @@ func lockFile(name string, alone bool) (fileLocker, error) {
 func (l *lockedFile) take() (err error) {
 	if l.alone {
 		l.file, err = os.OpenFile(l.name, os.O_RDWR|os.O_CREATE, privateFile)
-	} else {
-		l.file, err = os.Open(l.name)
+	} else { // without O_NONBLOCK a pipe would wait for somebody who writes to it
+		l.file, err = os.OpenFile(l.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
 	if err != nil {
 		l.file = nil

@@ -90,9 +90,6 @@ func strangeFile(fsys vfs.FS, path, name string, known Known) (string, error) {
 	if k == nil && !isMarker(name) && !slices.Contains(own, name) {
 		return "", nil
 	}
-	if k != nil && k.suffix == ".sst" && known.Table != nil && known.Table(number) {
-		return "", nil
-	}
 	info, err := fsys.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil // it has been removed meanwhile
@@ -104,6 +101,9 @@ func strangeFile(fsys vfs.FS, path, name string, known Known) (string, error) {
 		return "it has the name of a file of a store, but is not a regular file", nil
 	}
 	if k == nil || known.Next == 0 || k.prefix == "MANIFEST-" && number == known.Manifest {
+		return "", nil
+	}
+	if k.suffix == ".sst" && known.Table != nil && known.Table(number) {
 		return "", nil
 	}
 	head, err := readHead(fsys, path)

@@ -155,8 +155,21 @@ func (e *examination) read(name string) ([]byte, error) {
 	return readFile(e.base, e.base.PathJoin(e.dir, name))
 }
 
+// openRegular opens a file. What is not a regular one is no file of the store, and is as good as missing: to open a pipe
+// would wait for somebody who writes to it.
+func openRegular(fsys vfs.FS, path string) (vfs.File, error) {
+	info, err := fsys.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is not a regular file", fs.ErrNotExist, fsys.PathBase(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return fsys.Open(path)
+}
+
 func readFile(fsys vfs.FS, path string) ([]byte, error) {
-	f, err := fsys.Open(path)
+	f, err := openRegular(fsys, path)
 	if err != nil {
 		return nil, err
 	}

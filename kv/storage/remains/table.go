@@ -70,7 +70,7 @@ func (c *checker) schema() *colblk.KeySchema { return c.options.KeySchemas[c.opt
 // table reads all of a table, and makes a new one of what is left if something is lost.
 func (c *checker) table(path string, t Table, size bool) (s tableState, err error) {
 	whole := Range{t.Smallest.UserKey, t.Largest.UserKey}
-	f, err := c.fs.Open(path)
+	f, err := openRegular(c.fs, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		s = tableState{problems: []string{"is missing"}, lost: []Range{whole}}
 		s.repaired, err = c.build(nil, nil)

@@ -18,8 +18,8 @@
 // export.go, serve.go, bench.go, help.go, completion.go, man.go, version.go; info.go describes a file of export,
 // pull.go has pull, push and import-rdb. The store's commands are run by command.go, which has one command,
 // script.go, which has many, and prompt.go, where they are typed. All of these are methods of the shell. shell.go
-// has the shell and its flags, store.go opens the store, executor.go hides whether commands go to a store or to a
-// server, format.go shows replies, hint.go has hints.
+// has the shell and its flags, pipe.go opens, reads and writes what may be a pipe, store.go opens the store, executor.go
+// hides whether commands go to a store or to a server, format.go shows replies, hint.go has hints.
 //
 // # The packages below
 //

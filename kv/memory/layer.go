@@ -146,7 +146,7 @@ func (l *Layer) Install(r *residency.Residency, blk uint64, first *Line) bool {
 	if l.dir == nil {
 		// The block of a one-block layer was counted with its object, if the object is open.
 		installed := l.one.CompareAndSwap(nil, first)
-		if installed && l.closed.Load() {
+		if l.closed.Load() {
 			l.one.CompareAndSwap(first, nil)
 		}
 		return installed

@@ -30,6 +30,9 @@ func TestLayer_Install_one(t *testing.T) {
 	if !l.Install(nil, 0, second) || l.InMemory(0) != second {
 		t.Error("a layer that was opened again has no block")
 	}
+	if l.Release(nil); l.InMemory(0) != nil {
+		t.Error("a layer has a block after it was released")
+	}
 }
 
 // What a layer of several blocks gets into memory is kept, and counted once: each block, and the part of the table that has it.

@@ -152,6 +152,15 @@ func TestObject_SetTimed(t *testing.T) {
 	}
 }
 
+// No lookup of an object that is hidden begins, even if its header says that it never expires.
+func TestObject_hidden(t *testing.T) {
+	o := new(Object)
+	o.Init(&format.Header{ID: 7, Hidden: true}, func() int64 { return 7 })
+	if usable(o) {
+		t.Error("a lookup begins")
+	}
+}
+
 // Objects of slots have at most as many places as a section can note, and a log has one.
 func TestPlaces(t *testing.T) {
 	log := format.LayerSpec{Number: 1, Blocks: 1 << 40, Lines: 128, Layout: format.LayoutLog}

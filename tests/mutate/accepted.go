@@ -85,5 +85,9 @@ var accepted = map[string]string{
 	"bloomext.(*flat).leaveOutSet: never first != nil":                                                                      onlyFaster,
 	"bloomext.(*flat).leaveOutSet: drop unset = ^atomic.LoadUint64(&l.table.Words(first)[at%flatBits/64]) >> (at & 63) & 1": onlyFaster,
 
+	"kv/memory.(*Layer).Release: always first != ZeroLine": onlyFaster,
+	"kv/memory.(*Layer).Release: always first != nil":      onlyFaster,
+	"kv/memory.(*Object).begin: always s.now != 0":         onlyFaster,
+
 	"cuckooext.(*layer).grownFrom: always err == nil": "with an error the next layer has no blocks",
 }

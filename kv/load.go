@@ -133,7 +133,7 @@ func (db *DB) slotToChange(l *Layer, blk uint64) *memory.Slot {
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	value, closer, pending, err := db.store.Block(stored(l), blk)
 	missing := errors.Is(err, storage.ErrNotFound)
-	if missing && len(pending.Bits)+len(pending.Slots) == 0 {
+	if missing && len(pending) == 0 {
 		return memory.ZeroLine, nil
 	}
 	if err != nil && !missing {
@@ -155,10 +155,8 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	}
 	// The object may have lost the layer since the lookup found it, and have a larger one of the same number by now. What
 	// is pending for that need not fit. The lookup is repeated, see read.
-	if !block.Fits(words, o.header.Family, pending.Bits, pending.Slots) {
+	if block.Patch(words, o.header.Family, pending) != nil {
 		return nil, errMoved
 	}
-	block.SetBits(words, pending.Bits)
-	block.SetSlots(words, o.header.Family, pending.Slots)
 	return first, nil
 }

@@ -21,7 +21,8 @@ type Writer struct {
 	keys  []uint8 // indices of the key locks that it holds, ascending
 	gate  gateHold
 
-	batch *storage.Batch
+	batch   *storage.Batch
+	batchOf *storage.Store // the store that the batch is for; a writer keeps its batch while it is empty
 	changes
 	copied []*slotBlock // blocks of slots that have copies, and perhaps some that gave them up
 	spare  [][]uint64   // memory for blocks of slots
@@ -158,7 +159,10 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 	}
 	w := writers.Get().(*Writer)
 	w.db, w.level = db, db.level(level)
-	w.batch = db.store.NewBatch()
+	if w.batchOf != db.store {
+		w.dropBatch()
+		w.batch, w.batchOf = db.store.NewBatch(), db.store
+	}
 	return w, nil
 }
 
@@ -182,7 +186,9 @@ func (w *Writer) unlock() {
 // release gives back everything that the writer has.
 func (w *Writer) release() {
 	w.unlock()
-	_ = w.batch.Close() // releases memory, cannot fail
+	if !w.batch.Empty() {
+		w.dropBatch()
+	}
 	w.db.exit()
 	w.savepoint = savepoint{}
 	clear(w.applier.layers)
@@ -198,10 +204,18 @@ func (w *Writer) release() {
 		w.db.building.Delete(id)
 	}
 	w.builds = w.builds[:0]
-	w.db, w.batch, w.lastLayer, w.lastFirst = nil, nil, nil, nil
+	w.db, w.lastLayer, w.lastFirst = nil, nil, nil
 	w.sequence, w.unseen, w.uses, w.timed = false, false, 0, false
 	w.unmeasured, w.unsifted, w.tooLarge = 0, 0, nil
 	writers.Put(w)
+}
+
+// dropBatch releases the memory of the batch, if there is one.
+func (w *Writer) dropBatch() {
+	if w.batch != nil {
+		_ = w.batch.Close() // it cannot fail
+	}
+	w.batch, w.batchOf = nil, nil
 }
 
 // refuse ends the writer without a commit and returns err. The error is an answer: that a key exists, or is missing,

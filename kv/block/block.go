@@ -125,21 +125,6 @@ func PatchSlots(words []uint64, fam Family, slots []Slot) {
 	}
 }
 
-// Fits reports whether a block has the bits and the slots.
-func Fits(words []uint64, fam Family, positions []uint16, slots []Slot) bool {
-	for _, p := range positions {
-		if int(p>>6) >= len(words) {
-			return false
-		}
-	}
-	for _, s := range slots {
-		if (int(s.Index)+1)*fam.Width() > len(words)*64 {
-			return false
-		}
-	}
-	return true
-}
-
 // SetBits sets bits of a block. No other goroutine may be using the block.
 func SetBits(words []uint64, positions []uint16) {
 	for _, p := range positions {

@@ -2,7 +2,6 @@ package block_test
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -260,26 +259,6 @@ func TestFamily(t *testing.T) {
 	}
 	if got := block.Family(0).String(); got != "unknown family 0" {
 		t.Errorf("family 0 is %q", got)
-	}
-}
-
-// A block has the bits and slots up to its end, and no other.
-func TestFits(t *testing.T) {
-	for _, fam := range []block.Family{block.FamilyBits, block.FamilySlots8, block.FamilySlots12, block.FamilySlots16} {
-		words := make([]uint64, 3*block.LineWords)
-		last := uint16(fam.Slots(3) - 1)
-		for _, i := range []uint16{0, last, last + 1, math.MaxUint16} {
-			var positions []uint16
-			var slots []block.Slot
-			if fam == block.FamilyBits {
-				positions = []uint16{i, 0}
-			} else {
-				slots = []block.Slot{{Index: i}, {}}
-			}
-			if got, want := block.Fits(words, fam, positions, slots), i <= last; got != want {
-				t.Errorf("%v: bit or slot %d of a block of three lines fits: %t, want %t", fam, i, got, want)
-			}
-		}
 	}
 }
 

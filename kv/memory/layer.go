@@ -80,7 +80,9 @@ func (l *Layer) Counter(i int) uint64 { return l.counters[i].Load() }
 // SetCounters sets all counters. The caller holds the key lock of the object's key or the gate alone, or is opening the layer.
 func (l *Layer) SetCounters(values [format.NumCounters]uint64) {
 	for i, v := range values {
-		l.counters[i].Store(v)
+		if l.counters[i].Load() != v { // storing takes several times as long
+			l.counters[i].Store(v)
+		}
 	}
 }
 

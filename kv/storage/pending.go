@@ -1,9 +1,9 @@
 package storage
 
 import (
+	"bytes"
 	"cmp"
-	"encoding/binary"
-	"slices"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,14 +12,13 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/radix"
 	"github.com/sievekv/sievekv/kv/text"
 )
 
 // Group commit. A small commit changes one object: it sets bits, those of items or a few, or gives slots new values. Or
 // it sets a few records. It does not wait for the disk. It is pending at first: it is kept in memory, and flushed to
 // Pebble together with others. A group of commits becomes one Pebble batch, with one operand for each block and one
-// record for each layer's counters, in the order of their keys. That costs a fraction of a batch for each commit: most of
+// value for each record, in the order of their keys (index.go). That costs a fraction of a batch for each commit: most of
 // the time of a batch is that Pebble looks for the places of its keys in the memtable, and they are near each other if
 // there are many.
 //
@@ -41,30 +40,18 @@ import (
 // MaxPending pending commits, and as many that are being flushed, all made within about the last FlushAfter.
 
 const (
-	// When ManyPending commits are pending, the last of them asks its caller to flush, unless a flush is under way.
-	// MaxPending is the most that can be pending: then a commit is not made pending, but goes to Pebble by itself.
-	ManyPending = 1 << 14
+	// MaxPending is the most commits that can be pending. When so many are, or as much as there is room for (index.holds), a
+	// commit is not made pending, but goes to Pebble by itself. When it is half of that, the last of them asks its caller to
+	// flush, unless a flush is under way.
 	MaxPending  = 1 << 15
+	ManyPending = MaxPending / 2
 
 	// defaultFlushAfter is the default of Options.FlushAfter.
 	defaultFlushAfter = 50 * time.Millisecond
 
-	// MaxSmallBits is the most bits that a small commit may set. maxPendingBits is the most that are pending one by
-	// one, and manyPendingBits is when a flush is asked for. maxPendingLayers is the most layers that they belong
-	// to. When manyPendingItems items are pending, the commit that added the last of them asks for a flush;
-	// maxPendingItems is the most.
-	MaxSmallBits     = block.MaxFew
-	maxPendingBits   = 1 << 18
-	manyPendingBits  = 1 << 17
-	maxPendingLayers = 32
-	manyPendingItems = 1 << 17
-	maxPendingItems  = 1 << 18
-
-	// MaxSmallSlots is the most slots that a small commit may change. maxPendingSlots is the most new values of slots
-	// that are pending, and manyPendingSlots is when a flush is asked for.
-	MaxSmallSlots    = 256
-	maxPendingSlots  = 1 << 17
-	manyPendingSlots = 1 << 16
+	// MaxSmallBits is the most bits that a small commit may set, and MaxSmallSlots the most slots that it may change.
+	MaxSmallBits  = block.MaxFew
+	MaxSmallSlots = 256
 )
 
 // pending holds the commits that are not in Pebble yet. They are counted from the opening of the store.
@@ -72,53 +59,28 @@ type pending struct {
 	added   atomic.Uint64 // how many commits have become pending; written with mu held
 	flushed atomic.Uint64 // how many of them are in Pebble; written with flushes held
 
-	recorded atomic.Int64 // how many records are pending; written with mu held
+	recorded atomic.Int64 // how many records other than of objects are pending; written with mu held
 
 	mu       sync.Mutex
-	filling  group // guarded by mu
-	flushing group // what is being flushed; written with both flushes and mu held, read with either held
+	filling  index  // guarded by mu
+	flushing index  // what is being flushed; written with both flushes and mu held, read with either held
+	joiner   joiner // of lookups; guarded by mu
 
 	flushes sync.Mutex    // held while a group is flushed
 	scratch flushScratch  // guarded by flushes
 	begun   chan struct{} // tells the flush loop that a group has begun; of capacity 1
 }
 
-// group is what some commits set together. Bits has no bit of a layer twice, see SmallCommit.
-type group struct {
-	commits int
-	size    int             // upper bound of the size of its batch, as CommitSize counts it, without items and entries
-	entries int             // upper bound of the entries for blocks with bits
-	bits    []uint64        // ordinal of the layer<<ordinalShift | block<<16 | position
-	before  []int32         // of each bit, the one before in its bucket, counted from 1; 0 for none
-	last    []int32         // of each bucket, the last bit, counted from 1; 0 for none. Nil while there are no bits
-	layers  []Layer         // the layers with bits; an index here is the layer's ordinal
-	blocks  []layerBlocks   // of each of them
-	items   itemIndex       // items that set bits
-	runs    runIndex        // words of lists
-	slots   slotIndex       // new values of slots
-	counts  []LayerCounters // the newest of each layer
-	records recordIndex
-}
-
-// ordinalShift leaves room for a block and a position below the ordinal.
-const ordinalShift = format.BlockBits + 16
-
 // Append makes a small commit pending and reports whether it did. If there was no room, the caller commits it by
 // itself. Changed is raised to the commit's number before any goroutine can read the commit. Full asks the caller to
 // call FlushSome once it holds no lock.
 func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full bool) {
-	p, size, most := &s.pending, c.measure(), MaxCommit(s.opts.MemTableSize)
+	p, size := &s.pending, c.size()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	to := &p.filling
-	size += to.newCounts(c) * (perSmall + format.NumCounters*binary.MaxVarintLen64)
-	size += to.runs.sizeOf(c)
-	itemsSize := to.items.sizeWith(c)
-	if to.commits >= MaxPending || to.size+size+(to.entries+c.blocks)*perSmall+itemsSize > most ||
-		c.bits > MaxSmallBits || len(to.bits)+c.bits > maxPendingBits || len(to.layers)+c.layers > maxPendingLayers ||
-		c.slots > MaxSmallSlots || len(to.slots.slots)+c.slots > maxPendingSlots ||
-		len(to.slots.layers)+c.slotLayers > maxPendingLayers ||
-		len(to.items.hashes)+c.items > maxPendingItems || len(to.items.layers)+c.layers > maxPendingLayers {
+	room, full := to.holds(size, MaxCommit(s.opts.MemTableSize))
+	if !room || c.bits() > MaxSmallBits || c.slots() > MaxSmallSlots {
 		return false, false
 	}
 	if to.commits == 0 {
@@ -127,166 +89,59 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 		default:
 		}
 	}
-	p.recorded.Add(int64(to.add(c)))
-	to.commits++
-	to.size += size
-	to.items.size = itemsSize
+	records := to.records
+	to.add(c)
+	p.recorded.Add(int64(to.records - records))
 	p.added.Add(1) // before the commit has a number: whatever reads the number then finds something to flush
 	Raise(changed, s.last.Add(1))
 	s.pauseAt("append: numbered")
-	return true, to.commits >= ManyPending || to.size+to.entries*perSmall+itemsSize > most/2 || len(to.bits) > manyPendingBits ||
-		len(to.items.hashes) >= manyPendingItems || len(to.slots.slots) > manyPendingSlots
-}
-
-// newCounts returns of how many layers the group has no counters and the commit has some.
-func (g *group) newCounts(c *SmallCommit) (n int) {
-	for i := range c.Counters {
-		if g.indexOfCounts(c.Counters[i].Layer) < 0 {
-			n++
-		}
-	}
-	return n
-}
-
-func (g *group) indexOfCounts(l Layer) int {
-	return slices.IndexFunc(g.counts, func(old LayerCounters) bool { return old.Layer == l })
-}
-
-// add adds a commit, and returns how many records have keys that the group did not have.
-func (g *group) add(c *SmallCommit) (recorded int) {
-	for i := range c.Blocks {
-		b := &c.Blocks[i]
-		if b.Bits.HasItems() {
-			g.items.add(b)
-			continue
-		}
-		if first, words := b.runOf(); len(words) > 0 {
-			g.runs.add(b.Layer, first, words)
-			continue
-		}
-		n := g.ordinal(b.Layer)
-		g.addBlock(&g.blocks[n], b.Block)
-		for _, p := range b.Bits.Few() {
-			g.addBit(uint64(n)<<ordinalShift | b.Block<<16 | uint64(p))
-		}
-	}
-	for i := range c.Slots {
-		g.slots.add(&c.Slots[i])
-	}
-	for _, c := range c.Counters {
-		i := g.indexOfCounts(c.Layer)
-		if i < 0 {
-			g.counts = append(g.counts, c)
-		} else {
-			g.counts[i] = c
-		}
-	}
-	for _, r := range c.Records {
-		if g.records.set(r) {
-			recorded++
-		}
-	}
-	return recorded
-}
-
-// layerBlocks counts the blocks of a layer with bits. There are at most as many as were added, and as there are up to the
-// highest.
-type layerBlocks struct{ added, end uint64 }
-
-func (b layerBlocks) most() int { return int(min(b.added, b.end)) }
-
-func (g *group) addBlock(b *layerBlocks, blk uint64) {
-	g.entries -= b.most()
-	b.added++
-	b.end = max(b.end, blk+1)
-	g.entries += b.most()
-}
-
-// bitBuckets is the number of buckets of bits. The bits of a block are in one bucket, so that a lookup that reads a block
-// does not go through all bits.
-const bitBuckets = 1 << 10
-
-func bitBucket(bit uint64) uint64 { return bit >> 16 * 0x9e3779b97f4a7c15 >> 54 }
-
-func (g *group) addBit(bit uint64) {
-	if g.last == nil {
-		g.last = make([]int32, bitBuckets)
-	}
-	last := &g.last[bitBucket(bit)]
-	g.bits, g.before = append(g.bits, bit), append(g.before, *last)
-	*last = int32(len(g.bits))
-}
-
-// appendBits appends the positions of the bits of a block that are given one by one.
-func (g *group) appendBits(positions []uint16, l Layer, blk uint64) []uint16 {
-	n := slices.Index(g.layers, l)
-	if n < 0 || g.last == nil {
-		return positions
-	}
-	first := uint64(n)<<ordinalShift | blk<<16
-	for i := g.last[bitBucket(first)]; i > 0; i = g.before[i-1] {
-		if bit := g.bits[i-1]; bit>>16 == first>>16 {
-			positions = append(positions, uint16(bit))
-		}
-	}
-	return positions
-}
-
-// ordinal returns the ordinal of a layer. It adds the layer if the group does not have it yet.
-func (g *group) ordinal(l Layer) int {
-	i := slices.Index(g.layers, l)
-	if i < 0 {
-		i = len(g.layers)
-		g.layers, g.blocks = append(g.layers, l), append(g.blocks, layerBlocks{})
-	}
-	return i
-}
-
-func (g *group) reset() {
-	g.items.reset()
-	g.slots.reset()
-	g.runs.reset()
-	g.records.reset()
-	clear(g.last)
-	*g = group{
-		bits: g.bits[:0], before: g.before[:0], last: g.last, layers: g.layers[:0], blocks: g.blocks[:0],
-		items: g.items, runs: g.runs, slots: g.slots, counts: g.counts[:0], records: g.records,
-	}
+	return true, full || to.commits >= ManyPending
 }
 
 // none reports whether nothing is pending.
 func (p *pending) none() bool { return p.added.Load() == p.flushed.Load() }
 
-// changes returns the pending changes of a block. Some may be in Pebble already.
-func (p *pending) changes(l Layer, blk uint64) (c BlockChanges) {
+// operand returns an operand that makes the pending changes of a block, nil if there are none. Some may be in Pebble already.
+func (p *pending) operand(key []byte, blk uint64) []byte {
 	if p.none() {
-		return c
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, from := range []*group{&p.flushing, &p.filling} { // the later one wins
-		c.Bits = from.items.appendBits(c.Bits, l, blk)
-		c.Bits = from.appendBits(c.Bits, l, blk)
-		c.Bits = from.runs.appendBits(c.Bits, l, blk)
-		c.Slots = from.slots.appendSlots(c.Slots, l, blk)
+	j := &p.joiner
+	for _, from := range []*index{&p.flushing, &p.filling} { // the later ones last
+		j.changes = from.appendChanges(j.changes, from.find(key))
 	}
-	return c
+	if len(j.changes) == 0 {
+		return nil
+	}
+	return bytes.Clone(j.join(blk))
 }
 
-// counters returns the counters of a layer as the last pending commit left them. Found is false if no pending commit
-// changed them.
-func (p *pending) counters(l Layer) (values [format.NumCounters]uint64, found bool) {
-	if p.none() {
-		return values, false
+// value returns a copy of the value that a pending commit has set a record to.
+func (p *pending) value(key []byte) (value []byte, found bool) {
+	if p.none() || len(key) == 0 || key[0] != format.TagObject && p.recorded.Load() == 0 {
+		return nil, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, from := range []*group{&p.flushing, &p.filling} { // the later one wins
-		if i := from.indexOfCounts(l); i >= 0 {
-			values, found = from.counts[i].Values, true
+	for _, from := range []*index{&p.filling, &p.flushing} { // the newer one first
+		if value, found = from.value(key); found {
+			return bytes.Clone(value), true
 		}
 	}
-	return values, found
+	return nil, false
+}
+
+// Block returns what Pebble has stored of a block, as Get does, and an operand that makes the pending changes of the block, nil
+// if there are none. Some of these may be stored already.
+func (s *Store) Block(l Layer, blk uint64) (value []byte, closer io.Closer, operand []byte, err error) {
+	var buf [24]byte
+	key := format.AppendBlockKey(buf[:0], l.Object, l.Number, blk)
+	operand = s.pending.operand(key, blk) // before Pebble is asked, see above
+	s.pauseAt("load: pending")
+	value, closer, err = s.disk.Get(key)
+	return value, closer, operand, err
 }
 
 // Flush puts everything into Pebble that was pending before the call. If that fails, the store fails.
@@ -324,16 +179,16 @@ func (s *Store) flushLocked() {
 	}
 	s.pauseAt("flush: applied")
 	p.mu.Lock()
-	p.recorded.Add(-int64(len(p.flushing.records.entries)))
+	p.recorded.Add(-int64(p.flushing.records))
 	p.flushing.reset()
 	p.mu.Unlock()
 	p.flushed.Store(upTo)
 }
 
-func (s *Store) write(from *group) error {
+func (s *Store) write(from *index) error {
 	batch := s.disk.NewBatch()
 	defer func() { _ = batch.Close() }() // releases memory, cannot fail
-	s.pending.scratch.build(batch, from)
+	from.build(batch, &s.pending.scratch)
 	if err := RefuseSize(CommitSize(batch), MaxCommit(s.opts.MemTableSize)); err != nil {
 		return err // impossible: Append keeps to the limit
 	}
@@ -343,44 +198,6 @@ func (s *Store) write(from *group) error {
 	Raise(&s.lastSeq, lastSequence(batch))
 	s.stats.flushedBytes.Add(uint64(batch.Len()))
 	return nil
-}
-
-// flushScratch is memory for making a batch, kept from one flush to the next.
-type flushScratch struct {
-	bits      []uint64
-	spare     []uint64 // for sorting bits
-	hashes    []uint64
-	positions []uint16
-	record    []byte
-	order     []int32
-	slots     slotScratch
-}
-
-// build adds a group to a batch: one operand for each block with bits, with items or with slots, and the counters.
-func (s *flushScratch) build(batch *pebble.Batch, from *group) {
-	s.bits = append(s.bits[:0], from.bits...)
-	s.bits, s.spare = radix.Sort(s.bits, s.spare, 0)
-	for start := 0; start < len(s.bits); {
-		blk := s.bits[start] >> 16
-		end := start
-		s.positions = s.positions[:0]
-		for ; end < len(s.bits) && s.bits[end]>>16 == blk; end++ {
-			s.positions = append(s.positions, uint16(s.bits[end]))
-		}
-		l := from.layers[blk>>format.BlockBits]
-		key := format.AppendBlockKey(s.record[:0], l.Object, l.Number, blk&(format.MaxBlocks-1))
-		n := len(key)
-		s.record = block.AppendBitsOperand(key, s.positions)
-		must(batch.Merge(s.record[:n], s.record[n:], nil))
-		start = end
-	}
-	s.buildItems(batch, &from.items)
-	s.buildRuns(batch, &from.runs)
-	s.buildSlots(batch, &from.slots)
-	for i := range from.counts {
-		s.record = SetCounters(batch, s.record, from.counts[i])
-	}
-	s.order = from.records.build(batch, s.order)
 }
 
 // SetCounters adds the record of a layer's counters to a batch. It builds the record in scratch, and returns scratch,

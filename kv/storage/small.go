@@ -16,8 +16,6 @@ type SmallCommit struct {
 	Slots    []BlockSlots
 	Counters []LayerCounters
 	Records  []Record
-
-	bits, blocks, items, layers, slots, slotLayers int // see measure
 }
 
 // BlockBits are at most MaxSmallBits bits in one block. If they are items, these are kept.
@@ -35,49 +33,47 @@ type BlockSlots struct {
 	Slots  []block.Slot
 }
 
-// BlockChanges are the pending changes of a block: bits that are set, and the values that slots get, oldest first.
-type BlockChanges struct {
-	Bits  []uint16
-	Slots []block.Slot
-}
-
 // LayerCounters are all the counters of a layer.
 type LayerCounters struct {
 	Layer  Layer
 	Values [format.NumCounters]uint64
 }
 
-// measure counts the bits, the blocks that have some, the items, the layers of both, the slots, and their layers. It returns an upper
-// bound of what the commit adds to a batch, without items, entries of blocks with bits, and counters.
-func (c *SmallCommit) measure() (size int) {
-	const perBit = 4 // of an operand: see block.AppendBitsOperand
-	c.bits, c.blocks, c.items, c.layers, c.slots, c.slotLayers = 0, 0, 0, 0, 0, 0
+// Record is a key and the value that it gets. A small commit may set a few, such as the header of a string.
+type Record struct{ Key, Value []byte }
+
+// bits returns how many bits are set by their positions.
+func (c *SmallCommit) bits() (n int) {
 	for i := range c.Blocks {
-		c.items += c.Blocks[i].items()
-		if _, words := c.Blocks[i].runOf(); len(words) > 0 {
-			continue // see runIndex.sizeOf
-		}
-		if b := c.Blocks[i].Bits; !b.HasItems() {
-			c.bits += b.Len()
-			c.blocks++
-			size += b.Len() * perBit
-		}
-		if i == 0 || c.Blocks[i].Layer != c.Blocks[i-1].Layer {
-			c.layers++
+		if b := c.Blocks[i].Bits; !b.HasItems() && !b.HasRun() {
+			n += b.Len()
 		}
 	}
-	for i := range c.Slots {
-		c.slots += len(c.Slots[i].Slots)
-		if i == 0 || c.Slots[i].Layer != c.Slots[i-1].Layer {
-			c.slotLayers++
-		}
-		size += perSmall + len(c.Slots[i].Slots)*perSlot
-	}
-	for _, r := range c.Records {
-		size += perSmall + len(r.Key) + len(r.Value)
-	}
-	return size
+	return n
 }
 
-// perSmall is an upper bound of what an entry takes in a batch, with the key of a block or of counters, and lengths.
-const perSmall = PerEntry + 48
+// slots returns how many slots get values.
+func (c *SmallCommit) slots() (n int) {
+	for i := range c.Slots {
+		n += len(c.Slots[i].Slots)
+	}
+	return n
+}
+
+// size returns an upper bound of what the commit takes in an index: in its data, and in the batch that build makes.
+func (c *SmallCommit) size() int {
+	n := (len(c.Blocks)+len(c.Slots))*(perPending+perBlock) + len(c.Counters)*perPending
+	for i := range c.Blocks {
+		n += c.Blocks[i].Bits.ChangeSize()
+	}
+	for i := range c.Slots {
+		n += c.Slots[i].size()
+	}
+	for _, r := range c.Records {
+		n += perPending + len(r.Key) + len(r.Value)
+	}
+	return n
+}
+
+// size returns an upper bound of what the slots take in an operand: up to 3 bytes of the gap before each, and 4 of the value.
+func (b *BlockSlots) size() int { return 7 * len(b.Slots) }

@@ -249,33 +249,24 @@ func (s *Store) Numbers() (last, durable uint64) {
 
 // Get implements Reader. The answer includes what is pending.
 func (s *Store) Get(key []byte) ([]byte, io.Closer, error) {
-	if value, found := s.pending.record(key); found { // before Pebble is asked, see pending.go
+	if isBlock(key) {
+		s.Flush()
+	} else if value, found := s.pending.value(key); found { // before Pebble is asked, see pending.go
 		return value, io.NopCloser(nil), nil
 	}
 	if len(key) > 0 && key[0] == format.TagObject {
-		k, err := format.DecodeObjectKey(key)
-		switch {
-		case err != nil || k.Part == format.PartAttributes:
-		case k.Part == format.PartCounters:
-			if values, found := s.pending.counters(Layer{k.Object, k.Rest}); found { // before Pebble is asked, see pending.go
-				return format.AppendCounters(nil, values), io.NopCloser(nil), nil
-			}
-			s.pauseAt("open: pending")
-		default:
-			s.Flush()
-		}
+		s.pauseAt("open: pending")
 	}
 	return s.disk.Get(key)
 }
 
-// Block returns what Pebble has stored of a block, as Get does, and the pending changes of the block. Some of these may
-// be stored already.
-func (s *Store) Block(l Layer, blk uint64) (value []byte, closer io.Closer, changes BlockChanges, err error) {
-	var buf [24]byte
-	changes = s.pending.changes(l, blk) // before Pebble is asked, see pending.go
-	s.pauseAt("load: pending")
-	value, closer, err = s.disk.Get(format.AppendBlockKey(buf[:0], l.Object, l.Number, blk))
-	return value, closer, changes, err
+// isBlock reports whether a key is that of a block.
+func isBlock(key []byte) bool {
+	if len(key) == 0 || key[0] != format.TagObject {
+		return false
+	}
+	k, err := format.DecodeObjectKey(key)
+	return err == nil && k.Part >= format.PartLayers
 }
 
 // NewIterWithContext implements Reader.

@@ -213,11 +213,12 @@ var areas = []area{
 	},
 	{
 		pkg:   "./kv/block",
-		tests: []string{"./kv/block", "./kv", "./bloomext"},
+		tests: []string{"./kv/block", "./kv/storage", "./kv", "./bloomext"},
 		functions: `
-			(*BitSet).AddItems (*BitSet).AddTo (*BitSet).Expand (*BitSet).Patch (*BitSet).Set (*BitSet).spread
+			(*BitSet).AddItems (*BitSet).AddTo (*BitSet).AppendChange (*BitSet).Expand (*BitSet).Patch (*BitSet).Set (*BitSet).spread
+			(*Joiner).Append (*Joiner).appendItems (*Joiner).appendPositions (*Joiner).appendRun (*Joiner).appendSlots (*Joiner).merge
 			(*sequence).accepts (*sequence).add (*sequence).appendRun (*value).fits (*value).parseItems (*value).parseRun
-			Decode Fits LastOfEach firstHash preferItems putPositions`,
+			Decode LastOfEach firstHash preferItems putPositions`,
 	},
 	{
 		pkg:       "./kv/check",
@@ -300,8 +301,9 @@ var areas = []area{
 			(*Store).backupError (*Store).checkSidecar (*Store).keysOf (*Store).mustSpare (*Store).open
 			(*Store).openReadOnly (*Store).readSidecar (*Store).refuseInside (*Store).removeArchives (*Store).storeSidecar
 			(*Store).watchGround (*backup).create (*backup).link (*backup).room (*backupFile).Write (*backups).run
-			(*flushScratch).buildRuns (*ground).take (*group).reset (*lockedFile).renew (*lockedFile).take
-			(*pending).changes (*scheduler).Done (*scheduler).TrySchedule (*scheduler).grant (*scheduler).offer
+			(*ground).take (*index).add (*index).build (*index).holds (*index).lookUp (*index).number
+			(*index).reset (*index).set (*joiner).join (*lockedFile).renew (*lockedFile).take
+			(*pending).operand (*pending).value (*scheduler).Done (*scheduler).TrySchedule (*scheduler).grant (*scheduler).offer
 			(*scheduler).room (*scheduler).start DeleteAll ReadError RefuseSize Unfinished lockDirectory openStore
 			writeFileSync`,
 	},

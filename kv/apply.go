@@ -3,7 +3,6 @@ package kv
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
@@ -12,12 +11,11 @@ import (
 )
 
 // applier applies a commit to the cache, from the bytes of its batch alone: the same batches in the same order give
-// the same blocks, counters and open objects. A small commit has no batch of its own: see Writer.appendSmall.
+// the same blocks, counters and open objects.
 type applier struct {
-	db   *DB
-	last uint64 // the commit's number
-
-	number atomic.Uint64 // where storage puts the number of a small commit
+	db    *DB
+	last  uint64 // the commit's number
+	whole bool   // lookups see the commit as a whole: it is under the sequence lock. Any other changes no object's header
 
 	// layers are the layers of open objects that the batch may change. If two have the same number, the later one
 	// counts. index finds them once they are many.
@@ -29,28 +27,16 @@ type applier struct {
 
 	// A large commit changes thousands of blocks. Its changes are collected, and two goroutines make them, each in
 	// blocks of its own.
-	large   bool
-	changes []blockChange
+	large    bool
+	changes  []blockChange
+	patchers [2]block.Patcher
 }
 
-// blockChange is what a commit changes in a block: an operand, or the bits or slots of a small commit.
+// blockChange is what a commit changes in a block.
 type blockChange struct {
 	target
-	blk     uint64
-	operand []byte
-	bits    *block.BitSet
-	slots   []block.Slot
-}
-
-func (c *blockChange) apply(words []uint64) error {
-	if c.bits != nil {
-		return c.bits.Patch(words)
-	}
-	if c.slots != nil {
-		block.PatchSlots(words, c.o.header.Family, c.slots)
-		return nil
-	}
-	return block.Patch(words, c.o.header.Family, c.operand)
+	blk    uint64
+	change []byte
 }
 
 // largeCommit is the number of entries from which on a commit is large: two goroutines then save more than they cost.
@@ -121,25 +107,27 @@ func (p *applier) setChanged(number uint64) {
 func (p *applier) applyToCache(b *storage.Batch) {
 	p.large = b.Count() >= largeCommit
 	defer p.finish()
-	storage.EachChange(b, func(kind storage.Kind, key, value []byte) bool {
-		switch {
-		case key[0] == format.TagObject && kind == storage.KindMerge:
-			p.operand(key, value)
-		case key[0] == format.TagObject && kind == storage.KindSet:
-			p.counters(key, value)
-		case key[0] == format.TagHeader && kind == storage.KindSet:
-			p.header(string(key[format.HeaderKeyPrefix:]), value)
-		case key[0] == format.TagHeader && kind == storage.KindDelete:
-			p.dropKey(string(key[format.HeaderKeyPrefix:]))
-		case key[0] == format.TagHeader && kind == storage.KindRangeDelete:
+	for i := range b.Count() {
+		switch c := b.Change(i); {
+		case c.Part.Object != 0 && c.Kind == storage.KindMerge:
+			if c.Part.Part >= format.PartLayers {
+				p.change(blockChange{p.find(c.Part.Object, c.Part.Part-format.PartLayers), c.Part.Rest, c.Value})
+			}
+		case c.Part.Object != 0 && c.Kind == storage.KindSet:
+			p.counters(c)
+		case c.Key[0] == format.TagHeader && !p.whole:
+		case c.Key[0] == format.TagHeader && c.Kind == storage.KindSet:
+			p.header(string(c.Key[format.HeaderKeyPrefix:]), c.Value)
+		case c.Key[0] == format.TagHeader && c.Kind == storage.KindDelete:
+			p.dropKey(string(c.Key[format.HeaderKeyPrefix:]))
+		case c.Key[0] == format.TagHeader && c.Kind == storage.KindRangeDelete:
 			p.dropAll()
-		case key[0] == format.TagExpiry && kind == storage.KindSet:
-			p.db.expiry.Lower(key)
-		case key[0] == format.TagMeta && key[1] == format.MetaKeys:
-			p.keyCount(key, value, kind)
+		case c.Key[0] == format.TagExpiry && c.Kind == storage.KindSet:
+			p.db.expiry.Lower(c.Key)
+		case c.Key[0] == format.TagMeta && c.Key[1] == format.MetaKeys:
+			p.keyCount(c)
 		}
-		return true
-	})
+	}
 }
 
 func (p *applier) find(object, number uint64) target {
@@ -155,13 +143,6 @@ func (p *applier) find(object, number uint64) target {
 	return target{}
 }
 
-// operand applies an operand.
-func (p *applier) operand(key, value []byte) {
-	if k, err := format.DecodeObjectKey(key); err == nil && k.Part >= format.PartLayers {
-		p.change(blockChange{target: p.find(k.Object, k.Part-format.PartLayers), blk: k.Rest, operand: value})
-	}
-}
-
 // change changes a block in memory, or collects the change for finish.
 func (p *applier) change(c blockChange) {
 	switch {
@@ -169,7 +150,7 @@ func (p *applier) change(c blockChange) {
 	case p.large:
 		p.changes = append(p.changes, c)
 	default:
-		p.patch(&c)
+		p.patch(&c, &p.patchers[0])
 	}
 }
 
@@ -178,7 +159,7 @@ func (p *applier) finish() {
 	half := func(odd uint64) {
 		for i := range p.changes {
 			if c := &p.changes[i]; c.blk&1 == odd {
-				p.patch(c)
+				p.patch(c, &p.patchers[odd])
 			}
 		}
 	}
@@ -193,8 +174,8 @@ func (p *applier) finish() {
 }
 
 // patch changes a resident block, or cancels its load. No other goroutine changes the block.
-func (p *applier) patch(c *blockChange) {
-	l := c.l
+func (p *applier) patch(c *blockChange, by *block.Patcher) {
+	l, family := c.l, c.o.header.Family
 	c.o.memory.Changes().Changed(c.o.memory.PlaceOf(l, c.blk), p.last)
 	s := p.db.slotToChange(l, c.blk)
 	if s == nil {
@@ -204,12 +185,12 @@ func (p *applier) patch(c *blockChange) {
 	case nil:
 	case memory.ZeroLine: // which all share: a new block takes its place
 		first, words := l.NewBlock()
-		if c.apply(words) != nil {
+		if by.Patch(words, family, c.change) != nil {
 			first = nil
 		}
 		l.ReplaceZero(p.db.residency, c.blk, s, first)
 	default:
-		if c.apply(l.Words(first)) != nil {
+		if by.Patch(l.Words(first), family, c.change) != nil {
 			s.CompareAndSwap(first, nil) // a block may always leave memory
 		}
 	}
@@ -217,17 +198,16 @@ func (p *applier) patch(c *blockChange) {
 
 // counters sets a layer's counters. Other Sets in an object's range are attributes, which are not kept in memory, and
 // folded blocks, whose content has not changed.
-func (p *applier) counters(key, value []byte) {
-	k, err := format.DecodeObjectKey(key)
-	if err != nil || k.Part != format.PartCounters {
+func (p *applier) counters(c storage.Change) {
+	if c.Part.Part != format.PartCounters {
 		return
 	}
-	l := p.find(k.Object, k.Rest).l
-	c, err := format.DecodeCounters(value)
+	l := p.find(c.Part.Object, c.Part.Rest).l
+	values, err := format.DecodeCounters(c.Value)
 	if l == nil || err != nil {
 		return
 	}
-	l.SetCounters(c)
+	l.SetCounters(values)
 }
 
 // header puts a new incarnation under a key. A layer that an open object of the same id has too keeps its blocks. A
@@ -309,10 +289,10 @@ func (p *applier) take(o *Object) {
 }
 
 // keyCount sets the numbers of keys of a group, or of all groups to 0.
-func (p *applier) keyCount(key, value []byte, kind storage.Kind) {
-	if kind == storage.KindSet {
-		n, _, _ := format.DecodeKeyCounts(value) // it was encoded a moment ago
-		p.db.setCounts(int(key[2]), n)
+func (p *applier) keyCount(c storage.Change) {
+	if c.Kind == storage.KindSet {
+		n, _, _ := format.DecodeKeyCounts(c.Value) // it was encoded a moment ago
+		p.db.setCounts(int(c.Key[2]), n)
 		return
 	}
 	for i := range p.db.groups {

@@ -25,7 +25,7 @@ type Builder struct {
 	ctx    context.Context
 	w      *Writer
 	object *Object
-	batch  *storage.Batch
+	batch  storage.Batch
 	noted  bool // the note is in a batch
 	key    []byte
 	value  []byte
@@ -70,8 +70,7 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 			l.KeepOne(memory.ZeroLine)
 		}
 	}
-	b := &Builder{ctx: ctx, w: w, object: o, batch: w.db.store.NewBatch()}
-	defer func() { _ = b.batch.Close() }() // releases memory, cannot fail
+	b := &Builder{ctx: ctx, w: w, object: o}
 	err := fill(b)
 	if err == nil {
 		err = b.flush()
@@ -98,12 +97,12 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 		return nil // as an absent block is
 	}
 	if !b.noted {
-		must(b.batch.Set(format.AppendDroppedKey(nil, l.Object()), []byte{format.DroppedUnwritten}, nil))
+		b.batch.Set(format.AppendDroppedKey(nil, l.Object()), []byte{format.DroppedUnwritten})
 		b.noted = true
 	}
 	b.key = format.AppendBlockKey(b.key[:0], l.Object(), l.Number(), blk)
 	b.value = block.AppendBlock(b.value[:0], b.object.header.Family, words)
-	must(b.batch.Set(b.key, b.value, nil))
+	b.batch.Set(b.key, b.value)
 	if l.KeepsOne() && !l.Closed() {
 		first, own := l.NewBlock()
 		copy(own, words)
@@ -123,7 +122,7 @@ func (b *Builder) flush() error {
 	if b.batch.Empty() {
 		return db.failure()
 	}
-	if _, err := db.store.Commit(b.batch, false); err != nil {
+	if _, err := db.store.Commit(&b.batch, storage.Now); err != nil {
 		return err
 	}
 	b.batch.Reset()

@@ -155,7 +155,7 @@ func (db *DB) repair(ctx context.Context, o CheckOptions) (*CheckReport, error) 
 	if err != nil {
 		return &c.Report, err
 	}
-	if !c.Repair(w.batch) {
+	if !c.Repair(&w.batch) {
 		return &c.Report, nil
 	}
 	if err := db.commitRepair(w, c); err != nil {
@@ -167,7 +167,7 @@ func (db *DB) repair(ctx context.Context, o CheckOptions) (*CheckReport, error) 
 func (db *DB) commitRepair(w *Writer, c *check.Checker) error {
 	db.lockApply()
 	defer db.apply.Unlock()
-	if _, err := db.store.Commit(w.batch, false); err != nil {
+	if _, err := db.store.Commit(&w.batch, storage.Now); err != nil {
 		return err
 	}
 	for i, n := range c.Found {

@@ -3,6 +3,7 @@ package kv
 import (
 	"slices"
 
+	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/storage"
@@ -10,10 +11,10 @@ import (
 
 // The crash argument.
 //
-// What is written. Each commit is in one Pebble batch, alone or with other small commits (storage/pending.go). A
+// What is written. Each commit is in one Pebble batch, alone or with others that were pending (storage/pending.go). A
 // batch is one record of the log. It has the headers, operands, counters and attributes that the commit changes.
 // Blocks of an object being built (MERGE, COPY) are in earlier records, under an id that no header has yet
-// (build.go). What was pending before a commit is in an earlier record, or perhaps in the same one if both are small.
+// (build.go). What was pending before a commit is in an earlier record, or in the same one if the commit was pending too.
 // Pebble writes records in the order of their sequences. After a crash it replays the log up to the first record that
 // is not whole. So a crash leaves a prefix of the log, each commit whole or not at all: no filter without its
 // counter, no half of a MADD, no RENAME with two keys or none. The commit point: the record is in the surviving log.
@@ -49,28 +50,29 @@ func (w *Writer) commit() error {
 	db := w.db
 	defer w.release()
 	full := db.store.Space.Full()
-	if !full && w.small() && w.commitSmall() {
-		return db.failure()
-	}
 	if err := w.build(); err != nil {
 		return w.answer(err) // the caller knows what else the function found
 	}
 	if w.batch.Empty() {
 		return w.settleAnswer()
 	}
-	if full && !storage.OnlyRemoves(w.batch) {
+	if full && !w.batch.OnlyRemoves() {
 		return w.answer(db.noSpace())
 	}
-	// The only commit that waits for the disk asks for its own sync when it is applied; several share one.
-	solo := w.level == Always && db.syncing.Add(1) == 1
+	when := storage.Later
 	if w.level == Always {
+		// The only commit that waits for the disk asks for its own sync when it is applied; several share one.
+		if when = storage.Now; db.syncing.Add(1) == 1 {
+			when = storage.Synced
+		}
 		defer db.syncing.Add(-1)
 	}
-	receipt, err := w.apply(solo)
+	receipt, err := w.apply(when)
 	w.unlock()
 	if err != nil {
 		return err
 	}
+	db.store.FlushIfMany(receipt)
 	switch {
 	case w.level == Always:
 		return db.store.Await(receipt)
@@ -92,34 +94,47 @@ func (w *Writer) build() error {
 	w.stageSlots()
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
-			w.scratch = storage.SetCounters(w.batch, w.scratch, storage.LayerCounters{Layer: stored(s.layer), Values: s.counters})
+			w.batch.SetCounters(s.layer.Object(), s.layer.Number(), s.counters)
 		}
 	}
-	return storage.RefuseSize(storage.CommitSize(w.batch), w.db.MaxCommit())
+	return storage.RefuseSize(storage.CommitSize(&w.batch), w.db.MaxCommit())
 }
 
 // stageBits adds the operand of each block that has staged bits to the batch.
 func (w *Writer) stageBits() {
 	w.bitIndex = nil
-	slices.SortFunc(w.bits, func(a, b bitBlock) int { return a.compare(b.stagedPlace) })
+	if w.shuffled {
+		slices.SortFunc(w.bits, func(a, b bitBlock) int { return a.compare(b.stagedPlace) })
+	}
+	joined := w.mayPend()
 	for i := range w.bits {
-		b := &w.bits[i]
-		if b.Len() == 0 {
-			continue
+		if b := &w.bits[i]; b.Len() > 0 {
+			l := w.layers[b.ordinal].layer
+			w.batch.SetBits(l.Object(), l.Number(), b.blk, &b.BitSet, joined, &w.positions)
 		}
-		l := w.layers[b.ordinal].layer
-		key := format.AppendBlockKey(w.scratch[:0], l.Object(), l.Number(), b.blk)
-		n := len(key)
-		w.scratch = b.AppendOperand(key, b.blk, &w.positions)
-		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
 	}
 }
 
+// mayPend reports whether the commit is likely to be pending, and leaves so much room in a batch that an upper bound of its size
+// will do.
+func (w *Writer) mayPend() bool {
+	if w.level == Always || w.gate != gateShared || w.sequence {
+		return false
+	}
+	most := 0
+	for i := range w.bits {
+		most += storage.PerEntry + block.MaxHeader + w.bits[i].ChangeSize()
+	}
+	return most <= w.db.MaxCommit()/2
+}
+
 // apply gives the batch to storage and applies it to the cache.
-func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
+func (w *Writer) apply(when storage.When) (storage.Receipt, error) {
 	db := w.db
 	w.setKeyCounts()
-	if w.needsSequence() {
+	whole := w.needsSequence()
+	if whole {
+		when = max(when, storage.Now)
 		db.store.Flush() // most of it, before apply holds up others
 		db.lockApply()
 		defer db.apply.Unlock()
@@ -131,23 +146,23 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 		defer db.apply.RUnlock()
 	}
 	p := &w.applier
-	p.db = db
+	p.db, p.whole = db, whole
 	w.addObjects(p)
 	started := w.startSlots(p)
 	defer func() { p.endSlots(started) }()
 	w.beginStrings()
 	kept := false
-	defer func() { w.endStrings(kept, true) }()
+	defer func() { w.endStrings(kept) }()
 	p.setChanged(changing)
 	db.pauseAt("commit: started")
 
-	receipt, err := db.store.Commit(w.batch, ownSync)
+	receipt, err := db.store.Commit(&w.batch, when)
 	if err != nil {
 		return receipt, err // the store has failed
 	}
 	db.pauseAt("commit: applied")
 	p.last = receipt.Number
-	p.applyToCache(w.batch)
+	p.applyToCache(&w.batch)
 	p.setChanged(p.last)
 	kept = true
 	w.steps += p.steps
@@ -161,7 +176,7 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 		}
 	}
 	db.stats.commits.Add(1)
-	db.stats.commitBytes.Add(uint64(w.batch.Len()))
+	db.stats.commitBytes.Add(uint64(receipt.Bytes))
 	return receipt, nil
 }
 
@@ -182,7 +197,7 @@ func (w *Writer) holdObjects() (release func()) {
 }
 
 // beginStrings tells the strings in memory what the commit changes, and endStrings what Pebble has now. Known is false
-// if the commit failed, applied is false if it was not tried.
+// if the commit failed.
 func (w *Writer) beginStrings() {
 	if w.flush {
 		w.db.strings.BeginAll()
@@ -195,16 +210,13 @@ func (w *Writer) beginStrings() {
 	}
 }
 
-func (w *Writer) endStrings(known, applied bool) {
+func (w *Writer) endStrings(known bool) {
 	if w.flush {
 		w.db.strings.EndAll(known)
 	}
 	for i := range w.staged {
 		if v := &w.staged[i]; v.changed {
-			o := v.stored
-			if applied {
-				o = v.object
-			}
+			o := v.object
 			now := hot.Change{Had: v.stored != nil, Has: o != nil}
 			if now.Has {
 				now.Value, now.Expiry, now.Keep = o.header.Params, o.header.Expiry, format.KeepsString(o.header)
@@ -264,7 +276,8 @@ func (w *Writer) setKeyCounts() {
 		if !w.flush {
 			n = w.db.groups[g.group]
 		}
-		w.set(format.AppendKeyCountKey(w.scratch[:0], g.group), format.AppendKeyCounts(nil, n.Plus(g.keys, g.expiring)))
+		key := format.AppendKeyCountKey(w.scratch[:0], g.group)
+		w.set(key, format.AppendKeyCounts(key[len(key):], n.Plus(g.keys, g.expiring)))
 	}
 }
 

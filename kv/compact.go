@@ -194,7 +194,7 @@ func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 		}
 		from := format.AppendOrdered(format.AppendObjectKey(nil, d.object), d.layer+format.PartLayers)
 		to := format.AppendOrdered(format.AppendObjectKey(nil, d.object), d.layer+format.PartLayers+1)
-		storage.DeleteAll(w.db.store, w.batch, from, to)
+		storage.DeleteAll(w.db.store, &w.batch, from, to)
 		w.delete(format.AppendCountersKey(w.scratch[:0], d.object, d.layer))
 	}
 }

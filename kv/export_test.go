@@ -36,12 +36,11 @@ func (w *Writer) Discard() { w.release() }
 // RangeDeletions builds the writer's batch, and returns how many range deletions it has.
 func (w *Writer) RangeDeletions() (n int, err error) {
 	err = w.build()
-	storage.EachChange(w.batch, func(kind storage.Kind, _, _ []byte) bool {
-		if kind == storage.KindRangeDelete {
+	for i := range w.batch.Count() {
+		if w.batch.Change(i).Kind == storage.KindRangeDelete {
 			n++
 		}
-		return true
-	})
+	}
 	return n, err
 }
 

@@ -72,12 +72,12 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 		return 0, err
 	}
 	db.pauseAt("fold: read")
-	must(w.batch.Set(format.AppendBlockKey(nil, l.Object(), l.Number(), req.blk), value, nil))
+	w.batch.Set(format.AppendBlockKey(nil, l.Object(), l.Number(), req.blk), value)
 	// The content of the block stays the same. So the cache needs no change, and loads may go on. A later answer at
 	// Always that wrote nothing may sync once for this commit: safe, only slower.
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	if _, err := db.store.Commit(w.batch, false); err != nil {
+	if _, err := db.store.Commit(&w.batch, storage.Now); err != nil {
 		return 0, err
 	}
 	db.stats.folds.Add(1)

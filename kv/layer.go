@@ -3,7 +3,6 @@ package kv
 import (
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // Line is 512 bits, the unit a block is made of.
@@ -27,6 +26,3 @@ const (
 type layerID struct{ object, number uint64 }
 
 func idOf(l *Layer) layerID { return layerID{l.Object(), l.Number()} }
-
-// stored returns the layer's name in storage.
-func stored(l *Layer) storage.Layer { return storage.Layer{Object: l.Object(), Number: l.Number()} }

@@ -131,7 +131,7 @@ func (db *DB) slotToChange(l *Layer, blk uint64) *memory.Slot {
 
 // readBlock reads a block from Pebble, and has it folded if it had many operands.
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
-	value, closer, pending, err := db.store.Block(stored(l), blk)
+	value, closer, pending, err := db.store.Block(l.Object(), l.Number(), blk)
 	missing := errors.Is(err, storage.ErrNotFound)
 	if missing && len(pending) == 0 {
 		return memory.ZeroLine, nil

@@ -171,10 +171,9 @@ func (db *DB) ItemHash(kind hash.Kind, group string) (hash.Function, error) {
 // set stores a record in a commit of its own, which is in the log before any commit that begins later. It does not
 // wait for the disk.
 func (db *DB) set(key, value []byte) error {
-	b := db.store.NewBatch()
-	defer func() { _ = b.Close() }() // releases memory, cannot fail
-	must(b.Set(key, value, nil))
-	_, err := db.store.Commit(b, false)
+	var b storage.Batch
+	b.Set(key, value)
+	_, err := db.store.Commit(&b, storage.Now)
 	return err
 }
 

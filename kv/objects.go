@@ -224,21 +224,24 @@ func (w *Writer) stageDrops() {
 	if w.flush {
 		w.sequence = true
 		for _, tag := range []byte{format.TagHeader, format.TagDropped, format.TagExpiry, format.TagWake} {
-			must(w.batch.DeleteRange([]byte{tag}, []byte{tag + 1}, nil))
+			w.batch.DeleteRange([]byte{tag}, []byte{tag + 1})
 		}
 		// Objects built since are written already, and stay.
 		from := []byte{format.TagObject}
 		for _, id := range slices.Sorted(slices.Values(w.built)) {
-			must(w.batch.DeleteRange(from, format.AppendObjectKey(nil, id), nil))
+			w.batch.DeleteRange(from, format.AppendObjectKey(nil, id))
 			from = format.AppendObjectKey(nil, id+1)
 		}
-		must(w.batch.DeleteRange(from, []byte{format.TagObject + 1}, nil))
-		must(w.batch.DeleteRange(format.AppendMetaKey(nil, format.MetaKeys), format.AppendMetaKey(nil, format.MetaKeys+1), nil))
+		w.batch.DeleteRange(from, []byte{format.TagObject + 1})
+		w.batch.DeleteRange(format.AppendMetaKey(nil, format.MetaKeys), format.AppendMetaKey(nil, format.MetaKeys+1))
 		w.set(format.AppendDroppedKey(w.scratch[:0], 0), nil) // object 0: all ids below the next one
+	}
+	if len(w.drops)+len(w.layerDrops)+len(w.built)+len(w.attributes) == 0 {
+		return
 	}
 	dropped := make(map[uint64]bool)
 	for _, id := range w.drops {
-		storage.DeleteAll(w.db.store, w.batch, format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1))
+		storage.DeleteAll(w.db.store, &w.batch, format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1))
 		dropped[id] = true
 	}
 	w.stageLayerDrops(dropped)

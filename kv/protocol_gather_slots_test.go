@@ -6,7 +6,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // A block of slots that is read has what is gathered, before it is put into Pebble, while it is, and after. The last
@@ -40,7 +39,7 @@ func TestGather_slots(t *testing.T) {
 	s.wantConsistent()
 }
 
-// A commit that changes many slots, or many blocks of slots, is not gathered.
+// A commit that changes many slots is gathered, too.
 func TestGather_slotsMany(t *testing.T) {
 	s := openGathered(t)
 	s.createSlots("k")
@@ -52,12 +51,12 @@ func TestGather_slotsMany(t *testing.T) {
 		}
 		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error { return w.SetSlots(o, o.Layers()[0], blk, slots) }))
 	}
-	put(0, storage.MaxSmallSlots)
+	put(0, 1)
 	s.wantGathered(1)
-	put(1, storage.MaxSmallSlots+1)
-	s.wantGathered(0)
-	s.wantSlot(s.Read, "k", 0, 0, storage.MaxSmallSlots-1, 7)
-	s.wantSlot(s.Read, "k", 0, 1, storage.MaxSmallSlots, 7)
+	put(1, 500)
+	s.wantGathered(2)
+	s.wantSlot(s.Read, "k", 0, 0, 0, 7)
+	s.wantSlot(s.Read, "k", 0, 1, 499, 7)
 	s.wantConsistent()
 }
 

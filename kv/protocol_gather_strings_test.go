@@ -338,8 +338,8 @@ func TestGather_stringsNotSmall(t *testing.T) {
 		gathered  bool
 	}{
 		{"short", "a", 100, kv.SetOptions{}, true},
-		{"the longest", "b", 1<<10 - 2, kv.SetOptions{}, true},
-		{"longer", "c", 1<<10 - 1, kv.SetOptions{}, false},
+		{"almost the longest", "b", 1<<10 - 24, kv.SetOptions{}, true},
+		{"longer", "c", 1 << 10, kv.SetOptions{}, false},
 		{"expires", "d", 1, kv.SetOptions{Expiry: at}, false},
 		{"replaces one that expires", "d", 1, kv.SetOptions{}, false},
 		{"replaces one that does not", "d", 1, kv.SetOptions{}, true},

@@ -233,34 +233,6 @@ func TestStaged_bitIndex(t *testing.T) {
 	s.wantConsistent()
 }
 
-// A commit of items in more blocks than a writer keeps memory for is not gathered.
-func TestGather_manyBlocks(t *testing.T) {
-	o := kv.Gathering(inMemory())
-	o.MemTableSize = 256 << 20
-	s := openGathering(t, o, newStops())
-	const blocks, kept = 1 << 14, 8192
-	s.must(s.write("k", func(w *kv.Writer, _ *kv.Object) error {
-		_, err := w.Create([]byte("k"), kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: []kv.LayerSpec{{Blocks: blocks, Lines: 8}}})
-		return err
-	}))
-	layout, err := probe.NewLayout(blocks, 8, 12, 1)
-	s.must(err)
-	for _, n := range []uint64{kept, kept + 1} {
-		s.Drain()
-		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
-			for blk := range n {
-				if _, _, err := w.SetItems(o, o.Layers()[0], &layout, blk, []uint64{blk<<50 | n<<8}, make([]bool, 1)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-		if gathered := s.Gathered() == 1; gathered != (n == kept) {
-			t.Errorf("a commit of items in %d blocks is gathered: %t", n, gathered)
-		}
-	}
-}
-
 // A large commit is applied to each of its blocks, whether the block is in memory, is zeros that all blocks share, or is
 // not in memory.
 func TestApply_large(t *testing.T) {

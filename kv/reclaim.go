@@ -50,14 +50,13 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	if len(d.done) == 0 {
 		return false, nil
 	}
-	b := db.store.NewBatch()
-	defer func() { _ = b.Close() }() // releases memory, cannot fail
+	var b storage.Batch
 	for _, object := range d.done {
-		must(b.Delete(format.AppendDroppedKey(nil, object), nil))
+		b.Delete(format.AppendDroppedKey(nil, object))
 	}
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	if _, err := db.store.Commit(b, false); err != nil {
+	if _, err := db.store.Commit(&b, storage.Now); err != nil {
 		return false, err
 	}
 	db.stats.reclaimed.Add(uint64(len(d.done)))
@@ -173,11 +172,10 @@ func (db *DB) dropUnwritten(object uint64) (bool, error) {
 	if err := closer.Close(); err != nil {
 		return false, err
 	}
-	b := db.store.NewBatch()
-	defer func() { _ = b.Close() }() // releases memory, cannot fail
-	must(b.DeleteRange(format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1), nil))
-	must(b.Set(note, nil, nil))
-	if _, err := db.store.Commit(b, false); err != nil {
+	var b storage.Batch
+	b.DeleteRange(format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1))
+	b.Set(note, nil)
+	if _, err := db.store.Commit(&b, storage.Now); err != nil {
 		return false, err
 	}
 	return true, db.failure()

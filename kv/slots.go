@@ -1,10 +1,10 @@
 package kv
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Blocks of slots. In a block of bits, bits are only ever set, so a lookup that reads a mixture of two states still
@@ -215,11 +215,13 @@ func (w *Writer) stageSlots() {
 			continue
 		}
 		b.log = block.LastOfEach(b.log)
-		key := format.AppendBlockKey(w.scratch[:0], b.layer.Object(), b.layer.Number(), b.blk)
-		n := len(key)
-		w.scratch = block.AppendSlotsOperand(key, b.object.header.Family, b.log)
-		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
+		w.batch.SetSlots(b.layer.Object(), b.layer.Number(), b.blk, b.object.header.Family, b.log)
 	}
+}
+
+// changesSlots reports whether slots have staged values.
+func (w *Writer) changesSlots() bool {
+	return slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.log) > 0 })
 }
 
 // place is a place among the last changes of an object.

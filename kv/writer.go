@@ -21,8 +21,7 @@ type Writer struct {
 	keys  []uint8 // indices of the key locks that it holds, ascending
 	gate  gateHold
 
-	batch   *storage.Batch
-	batchOf *storage.Store // the store that the batch is for; a writer keeps its batch while it is empty
+	batch storage.Batch
 	changes
 	copied []*slotBlock // blocks of slots that have copies, and perhaps some that gave them up
 	spare  [][]uint64   // memory for blocks of slots
@@ -48,7 +47,6 @@ type Writer struct {
 	unseen   bool // lookups do not see the change: it concerns expired keys, or entries move
 	groups   []groupDelta
 
-	little    storage.SmallCommit // memory for smallCommit
 	applier   applier
 	scratch   []byte
 	positions []uint16
@@ -159,10 +157,6 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 	}
 	w := writers.Get().(*Writer)
 	w.db, w.level = db, db.level(level)
-	if w.batchOf != db.store {
-		w.dropBatch()
-		w.batch, w.batchOf = db.store.NewBatch(), db.store
-	}
 	return w, nil
 }
 
@@ -186,19 +180,15 @@ func (w *Writer) unlock() {
 // release gives back everything that the writer has.
 func (w *Writer) release() {
 	w.unlock()
-	if !w.batch.Empty() {
-		w.dropBatch()
-	}
+	w.batch.Reset()
 	w.db.exit()
 	w.savepoint = savepoint{}
 	clear(w.applier.layers)
-	w.applier = applier{layers: w.applier.layers[:0], changes: w.applier.changes}
+	w.applier = applier{layers: w.applier.layers[:0], changes: w.applier.changes, patchers: w.applier.patchers}
 	if cap(w.applier.changes) > 2*maxKeptBlocks {
 		w.applier.changes = nil
 	}
 	w.releaseChanges()
-	clear(w.little.Blocks)
-	clear(w.little.Slots)
 	w.groups = w.groups[:0]
 	for _, id := range w.builds {
 		w.db.building.Delete(id)
@@ -208,14 +198,6 @@ func (w *Writer) release() {
 	w.sequence, w.unseen, w.uses, w.timed = false, false, 0, false
 	w.unmeasured, w.unsifted, w.tooLarge = 0, 0, nil
 	writers.Put(w)
-}
-
-// dropBatch releases the memory of the batch, if there is one.
-func (w *Writer) dropBatch() {
-	if w.batch != nil {
-		_ = w.batch.Close() // it cannot fail
-	}
-	w.batch, w.batchOf = nil, nil
 }
 
 // refuse ends the writer without a commit and returns err. The error is an answer: that a key exists, or is missing,
@@ -276,20 +258,12 @@ func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
 
 // delete adds a Delete to the batch. Key was built in w.scratch.
 func (w *Writer) delete(key []byte) {
-	w.scratch = key
-	must(w.batch.Delete(key, nil))
+	w.scratch = key[:0]
+	w.batch.Delete(key)
 }
 
 // set adds a Set to the batch. Key was built in w.scratch.
 func (w *Writer) set(key, value []byte) {
-	w.scratch = key
-	must(w.batch.Set(key, value, nil))
-}
-
-// must is for batch operations. They only fail for a batch that was committed before or a value of 4 GiB, which are
-// mistakes of this package.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
+	w.scratch = key[:0]
+	w.batch.Set(key, value)
 }

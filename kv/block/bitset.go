@@ -9,7 +9,7 @@ import (
 )
 
 // BitSet is a set of bits of one block, such as those that a writer has staged. The zero value is empty. A set may have
-// items in place of bits (HasItems). Expand has to be called then before Few, Has, Add, Remove and AppendTo.
+// items in place of bits (HasItems). Expand has to be called then before Has, Add, Remove and AppendTo.
 type BitSet struct {
 	count     int
 	positions []uint16 // ascending, while there are few
@@ -28,12 +28,6 @@ const MaxFew = 2048
 
 // Len returns the number of bits.
 func (s *BitSet) Len() int { return s.count }
-
-// Few returns the positions of the bits, ascending, nil if there are more than MaxFew. The set keeps the slice.
-func (s *BitSet) Few() []uint16 { return s.positions }
-
-// Items returns the hashes of the items that the set has in place of bits, and their layout. The set keeps both.
-func (s *BitSet) Items() ([]uint64, *probe.Layout) { return s.items, s.layout }
 
 // HasItems reports whether the set has items in place of bits.
 func (s *BitSet) HasItems() bool { return len(s.items) > 0 }
@@ -112,29 +106,6 @@ func (s *BitSet) AppendOperand(dst []byte, blk uint64, scratch *[]uint16) []byte
 	}
 	*scratch = s.AppendTo((*scratch)[:0])
 	return AppendBitsOperand(dst, *scratch)
-}
-
-// Patch sets the bits in a block in memory, as the function Patch does. Its error is always nil.
-func (s *BitSet) Patch(words []uint64) error {
-	switch {
-	case !s.HasItems():
-	case manyProbes(s.layout, len(s.items), words):
-		var block [MaxWords]uint64
-		for _, h := range s.items {
-			s.layout.Set(block[:len(words)], h)
-		}
-		patchWords(words, block[:len(words)])
-	default:
-		s.layout.Fetch((*probe.Line)(words), s.items) // a word that is set makes the processor wait for all memory
-		var probes [probe.MaxHashes]uint16
-		for _, h := range s.items {
-			patchBits(words, s.layout.AppendProbes(probes[:0], h))
-		}
-	}
-	patchBits(words, s.positions)
-	patchWords(words[s.first:], s.run)
-	patchWords(words, s.words[:min(len(s.words), len(words))])
-	return nil
 }
 
 // Has reports whether a bit is in the set.

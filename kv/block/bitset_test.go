@@ -29,8 +29,11 @@ func TestBitSet(t *testing.T) {
 		if !slices.Equal(words, wantWords) {
 			t.Fatalf("after step %d other bits are set than listed", step)
 		}
-		if few := s.Few(); few != nil && !slices.Equal(few, sorted) {
-			t.Fatalf("after step %d Few returns %d bits, want %d", step, len(few), len(sorted))
+		var patcher block.Patcher
+		patched := make([]uint64, block.MaxWords)
+		patched[7] = 1 << 9
+		if change := s.AppendChange(nil); len(want) > 0 && (patcher.Patch(patched, block.FamilyBits, change) != nil || !slices.Equal(patched, words) || len(change) > s.ChangeSize()+block.MaxHeader) {
+			t.Fatalf("after step %d a change of %d bytes sets other bits, or is longer than %d", step, len(change), s.ChangeSize()+block.MaxHeader)
 		}
 	}
 	for round := range 4 {
@@ -51,9 +54,6 @@ func TestBitSet(t *testing.T) {
 			if step%499 == 0 || len(want) > 2040 && len(want) < 2056 {
 				check(step)
 			}
-		}
-		if (s.Few() == nil) != (len(want) > 2048) {
-			t.Errorf("Few returns %d bits of %d", len(s.Few()), len(want))
 		}
 		s.Reset([]int{0, 64, 4096, 0}[round])
 		clear(want)

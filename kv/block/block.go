@@ -117,14 +117,6 @@ func SetSlots(words []uint64, fam Family, slots []Slot) {
 	}
 }
 
-// PatchSlots is SetSlots for a block that other goroutines may be reading, as Patch does.
-func PatchSlots(words []uint64, fam Family, slots []Slot) {
-	mask := uint32(uint64(1)<<fam.Width() - 1)
-	for _, s := range slots {
-		patchSlot(words, fam.Width(), int(s.Index), s.Value&mask)
-	}
-}
-
 // SetBits sets bits of a block. No other goroutine may be using the block.
 func SetBits(words []uint64, positions []uint16) {
 	for _, p := range positions {

@@ -138,10 +138,15 @@ func (v *value) fill(words []uint64) {
 //
 // The error wraps ErrCorrupt, in the same cases as Decode's. Then nothing has been changed.
 func Patch(words []uint64, fam Family, val []byte) error {
+	var v value
+	return v.patch(words, fam, val)
+}
+
+// patch is Patch, for a value of which v keeps the memory.
+func (v *value) patch(words []uint64, fam Family, val []byte) error {
 	if len(val) == 0 {
 		return nil
 	}
-	var v value
 	if err := v.parse(val); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package block
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/probe"
@@ -15,7 +16,10 @@ import (
 // uvarint, and 8 bytes for each item. It is no kind of stored values.
 const kindUnjoined = 0xff
 
-// AppendChange appends the bits of the set to dst in a form for Joiner, and returns the extended slice.
+// IsUnjoined reports whether a change is not stored as it is.
+func IsUnjoined(change []byte) bool { return len(change) > 0 && change[0] == kindUnjoined }
+
+// AppendChange appends the bits of the set to dst in a form for Joiner and Patcher, and returns the extended slice.
 func (s *BitSet) AppendChange(dst []byte) []byte {
 	switch {
 	case s.HasItems():
@@ -27,6 +31,8 @@ func (s *BitSet) AppendChange(dst []byte) []byte {
 		return dst
 	case len(s.run) > 0:
 		return AppendRunOperand(dst, s.first, s.run)
+	case s.words != nil:
+		return AppendBitsOperand(dst, s.AppendTo(nil))
 	}
 	dst = append(dst, kindBits)
 	prev := -1
@@ -43,6 +49,9 @@ func (s *BitSet) ChangeSize() int {
 	if s.HasItems() { // as items, or as positions of up to 2 bytes
 		return len(s.items) * 2 * max(8, int(s.layout.Hashes))
 	}
+	if s.words != nil { // a bitmap
+		return Size
+	}
 	return 8*len(s.run) + 3*len(s.positions)
 }
 
@@ -56,6 +65,7 @@ type Joiner struct {
 	hashes    []uint64
 	words     []byte
 	val       value
+	unjoined  unjoined
 }
 
 // Append appends to dst the operand that makes all given changes of block blk, oldest first, and returns the extended slice.
@@ -96,26 +106,45 @@ func (j *Joiner) merge(dst []byte, blk uint64, changes [][]byte) []byte {
 
 // appendItems joins items of one layout.
 func (j *Joiner) appendItems(dst []byte, blk uint64, changes [][]byte) ([]byte, bool) {
-	first := changes[0]
-	blocks, n := binary.Uvarint(first[4:])
-	header := 4 + n
+	header, ok := j.unjoined.read(changes[0])
+	if !ok {
+		return dst, false
+	}
 	j.hashes = j.hashes[:0]
 	for _, change := range changes {
-		if len(change) < header || string(change[:header]) != string(first[:header]) {
+		if len(change) < header || string(change[:header]) != string(changes[0][:header]) {
 			return dst, false
 		}
-		for rest := change[header:]; len(rest) > 0; rest = rest[8:] {
-			j.hashes = append(j.hashes, binary.LittleEndian.Uint64(rest))
-		}
+		j.hashes = appendHashes(j.hashes, change[header:])
 	}
-	if l := &j.val.items.layout; l.Blocks != blocks || l.Lines != uint32(first[1]) || l.Hashes != first[2] || l.LinesPerItem != first[3] {
-		layout, err := probe.NewLayout(blocks, uint64(first[1]), uint64(first[2]), uint64(first[3]))
+	return AppendShorter(dst, &j.unjoined.layout, blk, j.hashes, &j.positions), true
+}
+
+// unjoined is the layout of hashes that are not stored yet. It is kept, as most have the same.
+type unjoined struct{ layout probe.Layout }
+
+// read reads the layout, and returns how many bytes it takes.
+func (u *unjoined) read(change []byte) (header int, ok bool) {
+	if len(change) < 5 {
+		return 0, false
+	}
+	blocks, n := binary.Uvarint(change[4:])
+	lines, hashes, linesPerItem := uint32(change[1]), change[2], change[3]
+	if l := &u.layout; l.Blocks != blocks || l.Lines != lines || l.Hashes != hashes || l.LinesPerItem != linesPerItem {
+		layout, err := probe.NewLayout(blocks, uint64(lines), uint64(hashes), uint64(linesPerItem))
 		if err != nil {
-			return dst, false
+			return 0, false
 		}
 		*l = layout
 	}
-	return AppendShorter(dst, &j.val.items.layout, blk, j.hashes, &j.positions), true
+	return 4 + n, true
+}
+
+func appendHashes(hashes []uint64, data []byte) []uint64 {
+	for ; len(data) >= 8; data = data[8:] {
+		hashes = append(hashes, binary.LittleEndian.Uint64(data))
+	}
+	return hashes
 }
 
 // appendPositions joins positions.
@@ -170,4 +199,42 @@ func (j *Joiner) appendSlots(dst []byte, changes [][]byte) ([]byte, bool) {
 	}
 	j.slots = LastOfEach(j.slots)
 	return AppendSlotsOperand(dst, j.val.family, j.slots), true
+}
+
+// Patcher makes changes in blocks in memory. It keeps memory from one to the next. The zero value is ready.
+type Patcher struct {
+	val      value
+	unjoined unjoined
+	hashes   []uint64
+}
+
+// Patch makes a change in a block, as the function Patch makes an operand.
+func (p *Patcher) Patch(words []uint64, fam Family, change []byte) error {
+	if !IsUnjoined(change) {
+		return p.val.patch(words, fam, change)
+	}
+	header, ok := p.unjoined.read(change)
+	if layout := &p.unjoined.layout; !ok || fam != FamilyBits || int(layout.Lines)*LineWords != len(words) {
+		return fmt.Errorf("%w: items of %d lines in a block of %d, of %v", ErrCorrupt, layout.Lines, len(words)/LineWords, fam)
+	}
+	p.hashes = appendHashes(p.hashes[:0], change[header:])
+	patchHashes(words, &p.unjoined.layout, p.hashes)
+	return nil
+}
+
+// patchHashes sets the bits of items.
+func patchHashes(words []uint64, layout *probe.Layout, hashes []uint64) {
+	if manyProbes(layout, len(hashes), words) {
+		var block [MaxWords]uint64
+		for _, h := range hashes {
+			layout.Set(block[:len(words)], h)
+		}
+		patchWords(words, block[:len(words)])
+		return
+	}
+	layout.Fetch((*probe.Line)(words), hashes) // a word that is set makes the processor wait for all memory
+	var probes [probe.MaxHashes]uint16
+	for _, h := range hashes {
+		patchBits(words, layout.AppendProbes(probes[:0], h))
+	}
 }

@@ -62,12 +62,6 @@ func (s *BitSet) AddWord(i int, word uint64) {
 	s.addBits(i, word)
 }
 
-// HasRun reports whether the set is a run.
-func (s *BitSet) HasRun() bool { return len(s.run) > 0 }
-
-// Run returns the words of a set that is a run, and the number of the first; none if it is no run. The set keeps them.
-func (s *BitSet) Run() (first int, words []uint64) { return s.first, s.run }
-
 // expandRun replaces the run by its bits.
 func (s *BitSet) expandRun() {
 	run, first := s.run, s.first

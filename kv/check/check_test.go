@@ -71,25 +71,23 @@ func (f *forged) filter(id uint64) *format.Header {
 	return &format.Header{TypeName: "type", Module: "module", ID: id, Family: block.FamilyBits, Layers: []format.LayerSpec{{Number: 3, Blocks: 2, Lines: 1}}}
 }
 
-func (f *forged) commit(change func(b *storage.Batch) error) {
+func (f *forged) commit(change func(b *storage.Batch)) {
 	f.t.Helper()
-	b := f.NewBatch()
-	if err := change(b); err != nil {
-		f.t.Fatal(err)
-	}
-	if _, err := f.Commit(b, false); err != nil {
+	var b storage.Batch
+	change(&b)
+	if _, err := f.Commit(&b, storage.Now); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
 func (f *forged) set(key, value []byte) {
 	f.t.Helper()
-	f.commit(func(b *storage.Batch) error { return b.Set(key, value, nil) })
+	f.commit(func(b *storage.Batch) { b.Set(key, value) })
 }
 
 func (f *forged) remove(key []byte) {
 	f.t.Helper()
-	f.commit(func(b *storage.Batch) error { return b.Delete(key, nil) })
+	f.commit(func(b *storage.Batch) { b.Delete(key) })
 }
 
 func (f *forged) header(key string, h *format.Header) {
@@ -446,7 +444,7 @@ func TestRun(t *testing.T) {
 			if err := c.Run(t.Context(), f.Store); err != nil {
 				t.Fatal(err)
 			}
-			c.Repair(f.NewBatch())
+			c.Repair(new(storage.Batch))
 			if f.looks > 1 {
 				t.Errorf("the tables were read %d times", f.looks)
 			}

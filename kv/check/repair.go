@@ -16,31 +16,31 @@ func (c *Checker) Repair(b *storage.Batch) bool {
 		return false
 	}
 	for _, id := range c.orphans {
-		must(b.DeleteRange(format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1), nil))
-		must(b.Set(format.AppendDroppedKey(nil, id), nil, nil))
+		b.DeleteRange(format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1))
+		b.Set(format.AppendDroppedKey(nil, id), nil)
 		c.repaired("object %d, which no key has: removed", id)
 	}
 	for _, n := range c.lostNotes {
-		must(b.Set(n.key, n.value, nil))
+		b.Set(n.key, n.value)
 		at, key, _ := format.DecodeExpiryKey(n.key)
 		c.repaired("key %q: noted that it expires at %d", key, at)
 	}
 	for _, key := range c.badNotes {
-		must(b.Delete(key, nil))
+		b.Delete(key)
 		c.repaired("note %x of an expiry, which no key needs: removed", key)
 	}
 	for _, note := range c.lostWakes {
-		must(b.Set(note, nil, nil))
+		b.Set(note, nil)
 		at, key, _ := format.DecodeWakeKey(note)
 		c.repaired("key %q: noted that it is to be compacted at %d", key, at)
 	}
 	for _, note := range c.badWakes {
-		must(b.Delete(note, nil))
+		b.Delete(note)
 		c.repaired("note %x of when to compact a key, which no key needs: removed", note)
 	}
 	for i, n := range c.Found {
 		if n != c.Counts[i] {
-			must(b.Set(format.AppendKeyCountKey(nil, uint8(i)), format.AppendKeyCounts(nil, n), nil))
+			b.Set(format.AppendKeyCountKey(nil, uint8(i)), format.AppendKeyCounts(nil, n))
 			c.repaired("group %d: the counts say %d keys and %d that expire in place of %d and %d", i,
 				n.Keys, n.Expiring, c.Counts[i].Keys, c.Counts[i].Expiring)
 		}
@@ -50,11 +50,4 @@ func (c *Checker) Repair(b *storage.Batch) bool {
 
 func (c *Checker) repaired(form string, args ...any) {
 	c.Report.Repaired = append(c.Report.Repaired, fmt.Sprintf(form, args...))
-}
-
-// must is for batch operations, which only fail for a batch that was committed before.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }

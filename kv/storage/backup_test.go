@@ -52,10 +52,9 @@ func numberedKey(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{
 // commit makes so many commits that do not wait for the disk.
 func (s *numbered) commit(n int) error {
 	for range n {
-		b := s.NewBatch()
-		must(b.Set(numberedKey(s.next), make([]byte, 100), nil))
-		_, err := s.Commit(b, false)
-		if err = errors.Join(err, b.Close()); err != nil {
+		var b Batch
+		b.Set(numberedKey(s.next), make([]byte, 100))
+		if _, err := s.Commit(&b, Now); err != nil {
 			return err
 		}
 		s.next++

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -33,12 +32,11 @@ func TestDeleteAll(t *testing.T) {
 			s := openNumbered(t, vfs.NewMem(), "store")
 			defer s.close()
 			set := func(object, blk uint64) {
-				b := s.NewBatch()
-				must(b.Set(format.AppendBlockKey(nil, object, 0, blk), []byte("x"), nil))
-				if _, err := s.Commit(b, false); err != nil {
+				var b Batch
+				b.Set(format.AppendBlockKey(nil, object, 0, blk), []byte("x"))
+				if _, err := s.Commit(&b, Now); err != nil {
 					t.Fatal(err)
 				}
-				must(b.Close())
 			}
 			for blk := range tt.blocks {
 				set(object, uint64(blk))
@@ -46,29 +44,26 @@ func TestDeleteAll(t *testing.T) {
 			set(object-1, 0)
 			set(object+1, 0)
 			if tt.pending {
-				var bits block.BitSet
-				bits.Add(1)
-				small := &SmallCommit{Blocks: []BlockBits{{Layer{object, 0}, 3, &bits}}}
-				if ok, _ := s.Append(small, new(atomic.Uint64)); !ok {
+				var b Batch
+				b.SetSlots(object, 0, 3, block.FamilySlots8, []block.Slot{{Index: 1, Value: 1}})
+				if _, pending := s.pend(&b); !pending {
 					t.Fatal("not pending")
 				}
 			}
 
-			b := s.NewBatch()
-			defer func() { must(b.Close()) }()
+			var b Batch
 			for range tt.before {
-				must(b.Delete([]byte{format.TagHeader}, nil))
+				b.Delete([]byte{format.TagHeader})
 			}
-			DeleteAll(s.Store, b, format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1))
+			DeleteAll(s.Store, &b, format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1))
 			var got []Kind
-			EachChange(b, func(kind Kind, _, _ []byte) bool {
-				got = append(got, kind)
-				return true
-			})
+			for i := range b.Count() {
+				got = append(got, b.Change(i).Kind)
+			}
 			if !slices.Equal(got[tt.before:], tt.want) {
 				t.Errorf("changes %v, want %v", got[tt.before:], tt.want)
 			}
-			if _, err := s.Commit(b, false); err != nil {
+			if _, err := s.Commit(&b, Now); err != nil {
 				t.Fatal(err)
 			}
 			it, err := s.NewIterWithContext(context.Background(), &IterOptions{LowerBound: []byte{format.TagObject}})

@@ -38,6 +38,7 @@ type syncRound struct {
 // Await returns when a commit is on stable storage. The only error is ErrFailed: then the outcome is unknown.
 func (s *Store) Await(r Receipt) error {
 	if r.own != nil {
+		defer func() { _ = r.own.Close() }() // releases memory, cannot fail
 		if err := r.own.SyncWait(); err != nil {
 			return s.Fail(text.After(err, "kv: sync of the log"))
 		}

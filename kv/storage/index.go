@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 )
@@ -21,11 +23,8 @@ type index struct {
 	size    int     // upper bound of the size of the batch that build makes, as CommitSize counts it
 	records int     // keys that are not of objects
 
-	countersOf Layer // the layer whose counters were set last
-	countersAt int32 // number of their key, counted from 1; 0 for none
-
-	key   []byte       // memory for one
-	slots []block.Slot // memory for those of a block
+	countersOf format.ObjectKey // the counters that were set last
+	countersAt int32            // number of their key, counted from 1; 0 for none
 }
 
 type indexKey struct {
@@ -36,7 +35,7 @@ type indexKey struct {
 	before int32 // the key before in its bucket, counted from 1; 0 for none
 }
 
-// indexChange is a value, or a change of a block, in the form that block.Joiner takes.
+// indexChange is a value, or a change of a block, as block.Joiner takes it.
 type indexChange struct {
 	span
 	before int32 // the change of the same block before, counted from 1; 0 for none
@@ -46,6 +45,9 @@ type indexChange struct {
 type span struct{ at, size uint32 }
 
 const (
+	// A record that is longer, with its key, gains nothing from being pending.
+	maxPendingRecord = 1 << 10
+
 	// An index has at most so many changes, and bytes of data.
 	maxPendingChanges = 1 << 18
 	maxPendingBytes   = 8 << 20
@@ -55,12 +57,12 @@ const (
 	perPending   = PerEntry + 48 // of a key: what it takes in a batch, with the key of a block, and lengths
 )
 
-// holds reports whether the index has room for a commit more that takes so many bytes, and whether it is at least half full
-// then. Most is the size of a commit at most.
-func (x *index) holds(size, most int) (room, half bool) {
-	changes, batch, data := len(x.changes), x.size+size, len(x.data)+size
-	half = x.commits >= MaxPending/2 || changes >= maxPendingChanges/2 || batch > most/2 || data > maxPendingBytes/2
-	return x.commits < MaxPending && changes < maxPendingChanges && batch <= most && data <= maxPendingBytes, half
+// holds reports whether the index has room for a batch more, and whether it is at least half full then. Most is the size of a
+// commit at most.
+func (x *index) holds(b *Batch, most int) (room, half bool) {
+	changes, size, data := len(x.changes)+len(b.changes), x.size+b.pending, len(x.data)+len(b.data)
+	half = x.commits >= MaxPending/2 || changes > maxPendingChanges/2 || size > most/2 || data > maxPendingBytes/2
+	return x.commits < MaxPending && changes <= maxPendingChanges && size <= most && data <= maxPendingBytes, half
 }
 
 func prefixOf(key []byte) uint64 {
@@ -144,54 +146,36 @@ func (x *index) link(i int) {
 	*bucket = int32(i + 1)
 }
 
-// add adds a commit.
-func (x *index) add(c *SmallCommit) {
+// add adds the changes of a batch that can be pending.
+func (x *index) add(b *Batch) {
 	x.commits++
-	for i := range c.Blocks {
-		b := &c.Blocks[i]
-		k := x.block(b.Layer, b.Block)
-		at := len(x.data)
-		x.data = b.Bits.AppendChange(x.data)
-		x.change(k, at, b.Bits.ChangeSize())
-	}
-	for i := range c.Slots {
-		b := &c.Slots[i]
-		k := x.block(b.Layer, b.Block)
-		at := len(x.data)
-		x.slots = block.LastOfEach(append(x.slots[:0], b.Slots...))
-		x.data = block.AppendSlotsOperand(x.data, b.Family, x.slots)
-		x.change(k, at, b.size())
-	}
-	for i := range c.Counters {
-		of := &c.Counters[i]
-		k := x.counters(of.Layer)
-		x.key = format.AppendCounters(x.key[:0], of.Values)
-		x.set(k, x.key)
-	}
-	for _, r := range c.Records {
-		x.set(x.at(r.Key, false), r.Value)
+	for i := range b.changes {
+		c := &b.changes[i]
+		key, value := b.data[c.key:c.value], b.data[c.value:c.end]
+		switch {
+		case c.kind == KindMerge:
+			x.change(x.at(key, true), value, c.most)
+		case c.part.Object != 0:
+			x.set(x.counters(c.part, key), value)
+		default:
+			x.set(x.at(key, false), value)
+		}
 	}
 }
 
 // counters returns the key of a layer's counters. Most commits in a row are to one layer.
-func (x *index) counters(l Layer) *indexKey {
-	if x.countersOf != l || x.countersAt == 0 {
-		x.key = format.AppendCountersKey(x.key[:0], l.Object, l.Number)
-		x.countersOf, x.countersAt = l, x.number(x.key, false)
+func (x *index) counters(part format.ObjectKey, key []byte) *indexKey {
+	if x.countersOf != part || x.countersAt == 0 {
+		x.countersOf, x.countersAt = part, x.number(key, false)
 	}
 	return &x.keys[x.countersAt-1]
 }
 
-func (x *index) block(l Layer, blk uint64) *indexKey {
-	x.key = format.AppendBlockKey(x.key[:0], l.Object, l.Number, blk)
-	return x.at(x.key, true)
-}
-
-// change adds a change of a block, which the data has from at on, and which takes at most so many bytes in the batch.
-func (x *index) change(k *indexKey, at, size int) {
-	x.changes = append(x.changes, indexChange{span{uint32(at), uint32(len(x.data) - at)}, k.last})
+// change adds a change of a block, which takes at most so many bytes in the batch.
+func (x *index) change(k *indexKey, change []byte, most int) {
+	x.changes = append(x.changes, indexChange{x.append(change), k.last})
 	k.last = int32(len(x.changes))
-	x.size += size
+	x.size += most
 }
 
 // set sets a record.
@@ -240,7 +224,7 @@ func (x *index) reset() {
 		return
 	}
 	clear(x.last)
-	*x = index{data: x.data[:0], keys: x.keys[:0], changes: x.changes[:0], last: x.last, key: x.key, slots: x.slots}
+	*x = index{data: x.data[:0], keys: x.keys[:0], changes: x.changes[:0], last: x.last}
 }
 
 // joiner joins the changes of a block. It keeps memory from one block to the next.
@@ -272,7 +256,7 @@ type flushKey struct {
 
 // build adds all changes to a batch, one for each key, in the order of their keys: Pebble then finds the place of each near
 // that of the one before.
-func (x *index) build(batch *Batch, s *flushScratch) {
+func (x *index) build(batch *pebble.Batch, s *flushScratch) {
 	s.order = s.order[:0]
 	for i := range x.keys {
 		s.order = append(s.order, flushKey{x.keys[i].prefix, int32(i)})

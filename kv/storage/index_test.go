@@ -25,7 +25,8 @@ type indexModel struct {
 
 // modelLayer is a layer of bits, of slots, or a list.
 type modelLayer struct {
-	layer  Layer
+	object uint64
+	number uint64
 	family block.Family
 	layout probe.Layout // of bits
 	list   bool
@@ -40,12 +41,12 @@ func newIndexModel(t *testing.T, seed uint64) *indexModel {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.layers = append(m.layers, &modelLayer{layer: Layer{uint64(200 * i), uint64(i % 3)}, family: block.FamilyBits, layout: layout})
+		m.layers = append(m.layers, &modelLayer{object: uint64(200*i + 1), number: uint64(i % 3), family: block.FamilyBits, layout: layout})
 	}
 	for i, family := range []block.Family{block.FamilySlots4, block.FamilySlots8, block.FamilySlots12, block.FamilySlots32} {
-		m.layers = append(m.layers, &modelLayer{layer: Layer{1 << (10 * i), 7}, family: family})
+		m.layers = append(m.layers, &modelLayer{object: 1 << (10 * i), number: 7, family: family})
 	}
-	m.layers = append(m.layers, &modelLayer{layer: Layer{Object: 77}, family: block.FamilyBits, list: true})
+	m.layers = append(m.layers, &modelLayer{object: 77, family: block.FamilyBits, list: true})
 	return m
 }
 
@@ -53,9 +54,9 @@ func (m *indexModel) forget() {
 	m.blocks, m.families, m.records = make(map[string][]uint64), make(map[string]block.Family), make(map[string][]byte)
 }
 
-// draw returns a commit of a few changes.
-func (m *indexModel) draw() *SmallCommit {
-	c := new(SmallCommit)
+// draw returns a batch of a few changes.
+func (m *indexModel) draw() *Batch {
+	c := new(Batch)
 	l := m.layers[m.rng.IntN(len(m.layers))]
 	for range 1 + m.rng.IntN(4) {
 		l.draw(m.rng, c, m.block)
@@ -63,62 +64,64 @@ func (m *indexModel) draw() *SmallCommit {
 			l = m.layers[m.rng.IntN(len(m.layers))]
 		}
 	}
-	counters := LayerCounters{Layer: l.layer, Values: [format.NumCounters]uint64{m.rng.Uint64N(1 << 20), m.rng.Uint64N(2)}}
-	c.Counters = append(c.Counters, counters)
-	m.records[string(format.AppendCountersKey(nil, l.layer.Object, l.layer.Number))] = format.AppendCounters(nil, counters.Values)
+	counters := [format.NumCounters]uint64{m.rng.Uint64N(1 << 20), m.rng.Uint64N(2)}
+	c.SetCounters(l.object, l.number, counters)
+	m.records[string(format.AppendCountersKey(nil, l.object, l.number))] = format.AppendCounters(nil, counters)
 	for range m.rng.IntN(3) {
-		r := Record{randomKey(m.rng), bytes.Repeat([]byte{byte(m.rng.IntN(256))}, m.rng.IntN(40))}
-		c.Records = append(c.Records, r)
-		m.records[string(r.Key)] = r.Value
+		key, value := randomKey(m.rng), bytes.Repeat([]byte{byte(m.rng.IntN(256))}, m.rng.IntN(40))
+		c.Set(key, value)
+		m.records[string(key)] = value
 	}
 	return c
 }
 
 // block returns what a block should have.
 func (m *indexModel) block(l *modelLayer, blk uint64) []uint64 {
-	key := string(format.AppendBlockKey(nil, l.layer.Object, l.layer.Number, blk))
+	key := string(format.AppendBlockKey(nil, l.object, l.number, blk))
 	if m.blocks[key] == nil {
 		m.blocks[key], m.families[key] = make([]uint64, block.MaxWords), l.family
 	}
 	return m.blocks[key]
 }
 
-// draw adds a change of a block to a commit, and makes it in the model's block.
-func (l *modelLayer) draw(rng *rand.Rand, c *SmallCommit, blockOf func(l *modelLayer, blk uint64) []uint64) {
+// draw adds a change of a block to a batch, and makes it in the model's block.
+func (l *modelLayer) draw(rng *rand.Rand, c *Batch, blockOf func(l *modelLayer, blk uint64) []uint64) {
 	if l.family != block.FamilyBits {
-		b := BlockSlots{Layer: l.layer, Block: uint64(rng.IntN(40)), Family: l.family}
+		blk, slots := uint64(rng.IntN(40)), []block.Slot(nil)
 		for range 1 + rng.IntN(12) {
 			index := uint16(rng.IntN(l.family.Slots(1 + rng.IntN(128))))
-			b.Slots = append(b.Slots, block.Slot{Index: index, Value: rng.Uint32() & uint32(uint64(1)<<l.family.Width()-1)})
+			slots = append(slots, block.Slot{Index: index, Value: rng.Uint32() & uint32(uint64(1)<<l.family.Width()-1)})
 		}
-		block.SetSlots(blockOf(l, b.Block), l.family, b.Slots)
-		c.Slots = append(c.Slots, b)
+		slots = block.LastOfEach(slots)
+		block.SetSlots(blockOf(l, blk), l.family, slots)
+		c.SetSlots(l.object, l.number, blk, l.family, slots)
 		return
 	}
-	b := BlockBits{Layer: l.layer, Bits: new(block.BitSet)}
+	var blk uint64
+	var set block.BitSet
 	switch {
 	case l.list:
-		b.Block = l.words / block.MaxWords
+		blk = l.words / block.MaxWords
 		for range min(uint64(1+rng.IntN(40)), block.MaxWords-l.words%block.MaxWords) {
-			b.Bits.AddWord(int(l.words%block.MaxWords), rng.Uint64())
+			set.AddWord(int(l.words%block.MaxWords), rng.Uint64())
 			l.words++
 		}
 	case rng.IntN(4) > 0:
 		hashes := []uint64{rng.Uint64() >> (rng.IntN(2) * 8)}
-		b.Block, _ = l.layout.Block(hashes[0])
-		if of, _ := l.layout.Block(hashes[0] ^ 1); of == b.Block {
+		blk, _ = l.layout.Block(hashes[0])
+		if of, _ := l.layout.Block(hashes[0] ^ 1); of == blk {
 			hashes = append(hashes, hashes[0]^1)
 		}
-		b.Bits.AddItems(&l.layout, hashes, []bool{true, true}, len(hashes), len(hashes))
+		set.AddItems(&l.layout, hashes, []bool{true, true}, len(hashes), len(hashes))
 	default:
-		b.Block = rng.Uint64N(min(60, l.layout.Blocks))
-		for range 1 + rng.IntN(20)*rng.IntN(2)*rng.IntN(12) {
-			b.Bits.Add(uint16(rng.IntN(int(l.layout.Lines) * block.LineBits)))
+		blk = rng.Uint64N(min(60, l.layout.Blocks))
+		for range 1 + rng.IntN(20)*rng.IntN(2)*rng.IntN(12)*(1+30*(rng.IntN(50)/49)) {
+			set.Add(uint16(rng.IntN(int(l.layout.Lines) * block.LineBits)))
 		}
 	}
-	if b.Bits.Len() > 0 {
-		b.Bits.Set(blockOf(l, b.Block))
-		c.Blocks = append(c.Blocks, b)
+	if set.Len() > 0 {
+		set.Set(blockOf(l, blk))
+		c.SetBits(l.object, l.number, blk, &set, rng.IntN(8) > 0, new([]uint16))
 	}
 }
 
@@ -152,13 +155,16 @@ func (m *indexModel) check(t *testing.T, x *index, scratch *flushScratch) {
 	}
 	batch := new(pebble.Batch)
 	x.build(batch, scratch)
-	if size := CommitSize(batch); size > x.size && !batch.Empty() {
+	if size := batch.Len() + PerEntry*int(batch.Count()); size > x.size && !batch.Empty() {
 		t.Errorf("the batch takes %d bytes, estimated were %d at most", size, x.size)
 	}
 	var before []byte
 	n := 0
-	EachChange(batch, func(kind Kind, key, value []byte) bool {
-		n++
+	for r := batch.Reader(); ; n++ {
+		kind, key, value, ok, err := r.Next()
+		if !ok || err != nil {
+			break
+		}
 		if bytes.Compare(before, key) >= 0 {
 			t.Fatalf("key %x comes after %x", key, before)
 		}
@@ -166,14 +172,13 @@ func (m *indexModel) check(t *testing.T, x *index, scratch *flushScratch) {
 		if want, there := m.records[string(key)]; there && (kind != KindSet || !bytes.Equal(value, want)) {
 			t.Errorf("kind %d, %x = %x, want %x", kind, key, value, want)
 		} else if there {
-			return true
+			continue
 		}
 		got := make([]uint64, block.MaxWords)
 		if err := block.Patch(got, m.families[string(key)], value); err != nil || kind != KindMerge || !slices.Equal(got, m.blocks[string(key)]) {
 			t.Errorf("kind %d of block %x, with other content or %v", kind, key, err)
 		}
-		return true
-	})
+	}
 	if n != len(m.records)+len(m.blocks) {
 		t.Errorf("the batch has %d keys, want %d", n, len(m.records)+len(m.blocks))
 	}
@@ -189,10 +194,10 @@ func TestIndex(t *testing.T) {
 			m.forget()
 			for range m.rng.IntN(400) {
 				c := m.draw()
-				size, before := c.size(), len(x.data)+x.size
+				data, size := len(x.data), x.size
 				x.add(c)
-				if got := len(x.data) + x.size - before; got > 2*size {
-					t.Fatalf("a commit takes %d bytes, estimated were %d at most", got, 2*size)
+				if len(x.data)-data > len(c.data) || x.size-size > c.pending {
+					t.Fatalf("a batch takes %d and %d bytes, estimated were %d and %d at most", len(x.data)-data, x.size-size, len(c.data), c.pending)
 				}
 			}
 			m.check(t, &x, scratch)

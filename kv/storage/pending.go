@@ -10,21 +10,18 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// Group commit. A small commit changes one object: it sets bits, those of items or a few, or gives slots new values. Or
-// it sets a few records. It does not wait for the disk. It is pending at first: it is kept in memory, and flushed to
-// Pebble together with others. A group of commits becomes one Pebble batch, with one operand for each block and one
-// value for each record, in the order of their keys (index.go). That costs a fraction of a batch for each commit: most of
-// the time of a batch is that Pebble looks for the places of its keys in the memtable, and they are near each other if
-// there are many.
+// Group commit. A commit that need not be in the log at once, and only changes blocks and sets records that are looked up by
+// their keys, is pending at first: its changes are kept in memory, by their keys (index.go), and flushed to Pebble together
+// with others. A group of commits becomes one Pebble batch, with one operand for each block and one value for each record, in
+// the order of their keys. That costs a fraction of a batch for each commit: most of the time of a batch is that Pebble looks
+// for the places of its keys in the memtable, and they are near each other if there are many.
 //
 // The store is what Pebble has and what is pending. Wherever another comment says that a commit is applied, a pending
-// commit counts as applied. Seen from the engine, a commit becomes pending after the stripes' started went up, and
-// before it is applied to the cache. For this to hold, every reader and writer follows a rule:
+// commit counts as applied. For this to hold, every reader and writer follows a rule:
 //
 //   - Block and Get look at what is pending first, and read from Pebble then. If a commit has been flushed by the
 //     first step, the second step finds it in Pebble. If commits are made and flushed between the steps, Block may put
@@ -48,10 +45,6 @@ const (
 
 	// defaultFlushAfter is the default of Options.FlushAfter.
 	defaultFlushAfter = 50 * time.Millisecond
-
-	// MaxSmallBits is the most bits that a small commit may set, and MaxSmallSlots the most slots that it may change.
-	MaxSmallBits  = block.MaxFew
-	MaxSmallSlots = 256
 )
 
 // pending holds the commits that are not in Pebble yet. They are counted from the opening of the store.
@@ -71,17 +64,15 @@ type pending struct {
 	begun   chan struct{} // tells the flush loop that a group has begun; of capacity 1
 }
 
-// Append makes a small commit pending and reports whether it did. If there was no room, the caller commits it by
-// itself. Changed is raised to the commit's number before any goroutine can read the commit. Full asks the caller to
-// call FlushSome once it holds no lock.
-func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full bool) {
-	p, size := &s.pending, c.size()
+// pend makes a batch pending and reports whether it did: if it can be, and there is room.
+func (s *Store) pend(b *Batch) (r Receipt, pending bool) {
+	p := &s.pending
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	to := &p.filling
-	room, full := to.holds(size, MaxCommit(s.opts.MemTableSize))
-	if !room || c.bits() > MaxSmallBits || c.slots() > MaxSmallSlots {
-		return false, false
+	room, half := to.holds(b, MaxCommit(s.opts.MemTableSize))
+	if !room || b.now {
+		return r, false
 	}
 	if to.commits == 0 {
 		select {
@@ -90,12 +81,12 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 		}
 	}
 	records := to.records
-	to.add(c)
+	to.add(b)
 	p.recorded.Add(int64(to.records - records))
 	p.added.Add(1) // before the commit has a number: whatever reads the number then finds something to flush
-	Raise(changed, s.last.Add(1))
+	r = Receipt{Number: s.last.Add(1), full: half}
 	s.pauseAt("append: numbered")
-	return true, full || to.commits >= ManyPending
+	return r, true
 }
 
 // none reports whether nothing is pending.
@@ -135,9 +126,9 @@ func (p *pending) value(key []byte) (value []byte, found bool) {
 
 // Block returns what Pebble has stored of a block, as Get does, and an operand that makes the pending changes of the block, nil
 // if there are none. Some of these may be stored already.
-func (s *Store) Block(l Layer, blk uint64) (value []byte, closer io.Closer, operand []byte, err error) {
+func (s *Store) Block(object, layer, blk uint64) (value []byte, closer io.Closer, operand []byte, err error) {
 	var buf [24]byte
-	key := format.AppendBlockKey(buf[:0], l.Object, l.Number, blk)
+	key := format.AppendBlockKey(buf[:0], object, layer, blk)
 	operand = s.pending.operand(key, blk) // before Pebble is asked, see above
 	s.pauseAt("load: pending")
 	value, closer, err = s.disk.Get(key)
@@ -158,9 +149,10 @@ func (s *Store) Flush() {
 	}
 }
 
-// FlushSome flushes what is pending, unless another goroutine is flushing.
-func (s *Store) FlushSome() {
-	if p := &s.pending; p.flushes.TryLock() {
+// FlushIfMany flushes what is pending if the commit has made that much, unless another goroutine is flushing. Whoever calls
+// Commit calls it once he holds no lock.
+func (s *Store) FlushIfMany(r Receipt) {
+	if p := &s.pending; r.full && p.flushes.TryLock() {
 		defer p.flushes.Unlock()
 		s.flushLocked()
 	}
@@ -189,8 +181,8 @@ func (s *Store) write(from *index) error {
 	batch := s.disk.NewBatch()
 	defer func() { _ = batch.Close() }() // releases memory, cannot fail
 	from.build(batch, &s.pending.scratch)
-	if err := RefuseSize(CommitSize(batch), MaxCommit(s.opts.MemTableSize)); err != nil {
-		return err // impossible: Append keeps to the limit
+	if err := RefuseSize(batch.Len()+PerEntry*int(batch.Count()), MaxCommit(s.opts.MemTableSize)); err != nil {
+		return err // impossible: pend keeps to the limit
 	}
 	if err := s.disk.Apply(batch, pebble.NoSync); err != nil {
 		return err
@@ -198,16 +190,6 @@ func (s *Store) write(from *index) error {
 	Raise(&s.lastSeq, lastSequence(batch))
 	s.stats.flushedBytes.Add(uint64(batch.Len()))
 	return nil
-}
-
-// SetCounters adds the record of a layer's counters to a batch. It builds the record in scratch, and returns scratch,
-// which may have grown.
-func SetCounters(batch *Batch, scratch []byte, c LayerCounters) []byte {
-	key := format.AppendCountersKey(scratch[:0], c.Layer.Object, c.Layer.Number)
-	n := len(key)
-	scratch = format.AppendCounters(key, c.Values)
-	must(batch.Set(scratch[:n], scratch[n:], nil))
-	return scratch
 }
 
 // must panics with the error of a change to a batch in memory, which cannot fail.

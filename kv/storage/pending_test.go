@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -16,7 +15,7 @@ import (
 
 // A commit counts as pending before it has a number. Otherwise a sync could read the number, find nothing to flush,
 // and count the commit as durable while it is still pending.
-func TestAppend_countedFirst(t *testing.T) {
+func TestPend_countedFirst(t *testing.T) {
 	var s *Store
 	paused := 0
 	opts := Options{
@@ -37,11 +36,10 @@ func TestAppend_countedFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var bits block.BitSet
-	bits.Add(7)
-	c := SmallCommit{Blocks: []BlockBits{{Layer: Layer{Object: 1}, Bits: &bits}}}
-	if appended, _ := s.Append(&c, new(atomic.Uint64)); !appended || paused != 1 {
-		t.Errorf("appended %t, and paused %d times, want once", appended, paused)
+	var b Batch
+	b.SetCounters(1, 0, [format.NumCounters]uint64{7})
+	if r, err := s.Commit(&b, Later); r.Number != 1 || err != nil || paused != 1 {
+		t.Errorf("commit %d, %v, and paused %d times, want once", r.Number, err, paused)
 	}
 	s.End(func() bool { return false })
 	if err := s.Close(); err != nil {
@@ -69,47 +67,53 @@ func openPending(t *testing.T) *Store {
 
 // However much is pending while a flush is under way, it fits into a batch, and nothing is lost. The commit that makes it
 // much asks for a flush.
-func TestAppend_limits(t *testing.T) {
+func TestPend_limits(t *testing.T) {
 	layout, err := probe.NewLayout(50, 128, 6, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, draw := range map[string]func(rng *rand.Rand) *SmallCommit{
-		"items": func(rng *rand.Rand) *SmallCommit {
+	for name, draw := range map[string]func(rng *rand.Rand, b *Batch){
+		"items": func(rng *rand.Rand, b *Batch) {
 			bits, h := new(block.BitSet), rng.Uint64()
 			blk, _ := layout.Block(h)
 			bits.AddItems(&layout, []uint64{h}, []bool{true}, 1, 1)
-			return &SmallCommit{Blocks: []BlockBits{{Layer{Object: 1}, blk, bits}}}
+			b.SetBits(1, 0, blk, bits, true, nil)
 		},
-		"many items": func(rng *rand.Rand) *SmallCommit {
+		"many items": func(rng *rand.Rand, b *Batch) {
 			bits, hashes, added := new(block.BitSet), make([]uint64, 100), make([]bool, 100)
 			for i := range hashes {
 				hashes[i], added[i] = rng.Uint64()/layout.Blocks, true
 			}
 			bits.AddItems(&layout, hashes, added, len(hashes), len(hashes))
-			return &SmallCommit{Blocks: []BlockBits{{Layer{Object: 1}, 0, bits}}}
+			b.SetBits(1, 0, 0, bits, true, nil)
 		},
-		"bits": func(rng *rand.Rand) *SmallCommit {
+		"bits": func(rng *rand.Rand, b *Batch) {
 			bits := new(block.BitSet)
 			for range 1000 {
 				bits.Add(uint16(rng.Uint32()))
 			}
-			return &SmallCommit{Blocks: []BlockBits{{Layer{Object: 1}, rng.Uint64N(50), bits}}}
+			b.SetBits(1, 0, rng.Uint64N(50), bits, true, nil)
 		},
-		"slots": func(rng *rand.Rand) *SmallCommit {
-			slots := []block.Slot{{Index: uint16(rng.IntN(2048)), Value: rng.Uint32()}, {Index: uint16(rng.IntN(2048)), Value: rng.Uint32()}}
-			return &SmallCommit{Slots: []BlockSlots{{Layer{Object: 1}, rng.Uint64N(50), block.FamilySlots32, slots}}}
+		"slots": func(rng *rand.Rand, b *Batch) {
+			slots := []block.Slot{{Index: uint16(rng.IntN(1024)), Value: rng.Uint32()}, {Index: uint16(1024 + rng.IntN(1024)), Value: rng.Uint32()}}
+			b.SetSlots(1, 0, rng.Uint64N(50), block.FamilySlots32, slots)
 		},
-		"records": func(rng *rand.Rand) *SmallCommit {
-			return &SmallCommit{Records: []Record{{format.AppendHeaderKey(nil, rng.Uint64(), []byte("key")), make([]byte, 1000)}}}
+		"records": func(rng *rand.Rand, b *Batch) {
+			b.Set(format.AppendHeaderKey(nil, rng.Uint64(), []byte("key")), make([]byte, 1000))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, changed, rng := openPending(t), new(atomic.Uint64), rand.New(rand.NewPCG(1, 3))
+			s, rng := openPending(t), rand.New(rand.NewPCG(1, 3))
+			pend := func() (pending, full bool) {
+				var b Batch
+				draw(rng, &b)
+				r, pending := s.pend(&b)
+				return pending, r.full
+			}
 			s.pending.flushes.Lock() // as if a flush were under way
 			asked := 0
 			for n := 1; ; n++ {
-				appended, full := s.Append(draw(rng), changed)
+				appended, full := pend()
 				if full && asked == 0 {
 					asked = n
 				}
@@ -132,37 +136,64 @@ func TestAppend_limits(t *testing.T) {
 			if err := s.failure(); err != nil {
 				t.Error(err)
 			}
-			if appended, _ := s.Append(draw(rng), changed); !appended {
+			if appended, _ := pend(); !appended {
 				t.Error("a commit has no room when all others are flushed")
 			}
 		})
 	}
 }
 
-// A commit that sets many bits of one block, or changes many slots, is not pending.
-func TestAppend_large(t *testing.T) {
+// A batch is pending if it only changes blocks and sets records that are found by their keys, and these are short.
+func TestPend_what(t *testing.T) {
 	s := openPending(t)
-	for _, n := range []int{1, MaxSmallBits, MaxSmallBits + 1, 3 * MaxSmallBits} {
-		var bits block.BitSet
-		for p := range n {
-			bits.Add(uint16(p))
+	items := func() *block.BitSet {
+		layout, err := probe.NewLayout(5, 128, 6, 1)
+		if err != nil {
+			t.Fatal(err)
 		}
-		c := SmallCommit{Blocks: []BlockBits{{Layer: Layer{Object: 1}, Bits: &bits}}}
-		if appended, _ := s.Append(&c, new(atomic.Uint64)); appended != (n <= MaxSmallBits) {
-			t.Errorf("a commit of %d bits is pending: %t", n, appended)
-		}
+		set := new(block.BitSet)
+		set.AddItems(&layout, []uint64{7}, []bool{true}, 1, 6)
+		return set
 	}
-	for _, n := range []int{1, MaxSmallSlots, MaxSmallSlots + 1} {
-		c := SmallCommit{Slots: []BlockSlots{{Layer: Layer{Object: 2}, Family: block.FamilySlots8, Slots: make([]block.Slot, n)}}}
-		if appended, _ := s.Append(&c, new(atomic.Uint64)); appended != (n <= MaxSmallSlots) {
-			t.Errorf("a commit of %d slots is pending: %t", n, appended)
+	header := format.AppendHeaderKey(nil, 7, []byte("k"))
+	for name, tt := range map[string]struct {
+		change func(b *Batch)
+		want   bool
+	}{
+		"items":         {func(b *Batch) { b.SetBits(1, 0, 0, items(), true, nil) }, true},
+		"items at once": {func(b *Batch) { b.SetBits(1, 0, 0, items(), false, new([]uint16)) }, false},
+		"many bits": {func(b *Batch) {
+			var set block.BitSet
+			for p := range 3 * block.MaxFew {
+				set.Add(uint16(3 * p))
+			}
+			b.SetBits(1, 0, 0, &set, true, nil)
+		}, true},
+		"slots":           {func(b *Batch) { b.SetSlots(1, 0, 0, block.FamilySlots8, make([]block.Slot, 1)) }, true},
+		"counters":        {func(b *Batch) { b.SetCounters(1, 0, [format.NumCounters]uint64{1}) }, true},
+		"string":          {func(b *Batch) { b.Set(header, make([]byte, maxPendingRecord-len(header))) }, true},
+		"long string":     {func(b *Batch) { b.Set(header, make([]byte, maxPendingRecord+1-len(header))) }, false},
+		"number of keys":  {func(b *Batch) { b.Set(format.AppendKeyCountKey(nil, 9), []byte{1}) }, true},
+		"identity":        {func(b *Batch) { b.Set(format.AppendMetaKey(nil, format.MetaStore), []byte{1}) }, false},
+		"attribute":       {func(b *Batch) { b.Set(format.AppendAttributeKey(nil, 1, "a"), []byte{1}) }, false},
+		"block":           {func(b *Batch) { b.Set(format.AppendBlockKey(nil, 1, 0, 0), []byte{1}) }, false},
+		"expiry":          {func(b *Batch) { b.Set(format.AppendExpiryKey(nil, 7, []byte("k")), nil) }, false},
+		"delete":          {func(b *Batch) { b.Delete(header) }, false},
+		"range":           {func(b *Batch) { b.DeleteRange(header, []byte{format.TagHeader + 1}) }, false},
+		"any operand":     {func(b *Batch) { b.Merge(format.AppendBlockKey(nil, 1, 0, 0), []byte{1}) }, false},
+		"one that is not": {func(b *Batch) { b.SetCounters(1, 0, [format.NumCounters]uint64{1}); b.Delete(header) }, false},
+	} {
+		var b Batch
+		tt.change(&b)
+		if _, pending := s.pend(&b); pending != tt.want {
+			t.Errorf("%s: pending is %t, want %t", name, pending, tt.want)
 		}
 	}
 }
 
 // Whoever reads a record finds the newest value: while it is pending, while it is flushed and a newer one is pending,
 // and after that.
-func TestAppend_records(t *testing.T) {
+func TestPend_records(t *testing.T) {
 	var s *Store
 	flushing := func() {}
 	s, err := Open("store", Options{
@@ -180,9 +211,10 @@ func TestAppend_records(t *testing.T) {
 	key, never := format.AppendHeaderKey(nil, 7, []byte("k")), format.AppendHeaderKey(nil, 8, []byte("l"))
 	set := func(value string) {
 		t.Helper()
-		c := &SmallCommit{Records: []Record{{key, []byte(value)}}}
-		if appended, _ := s.Append(c, new(atomic.Uint64)); !appended {
-			t.Fatal("no room")
+		var b Batch
+		b.Set(key, []byte(value))
+		if _, err := s.Commit(&b, Later); err != nil {
+			t.Fatal(err)
 		}
 	}
 	wantOf := func(what string, r Reader, want string) {

@@ -265,10 +265,9 @@ func TestSidecar_gap(t *testing.T) {
 	s = openOn(t, disk, false) // this flushes the second commit
 	write(t, s, "z")
 	for range 20 {
-		b := s.NewBatch()
-		err := b.Set([]byte("z"), make([]byte, 1000), nil)
-		_, cerr := s.Commit(b, false)
-		if err = errors.Join(err, cerr); err != nil {
+		var b Batch
+		b.Set([]byte("z"), make([]byte, 1000))
+		if _, err := s.Commit(&b, Now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -332,10 +331,10 @@ func closeStore(t *testing.T, s *Store) {
 // write sets a key, and waits until that is on stable storage.
 func write(t *testing.T, s *Store, key string) {
 	t.Helper()
-	b := s.NewBatch()
-	err := b.Set([]byte(key), make([]byte, 1000), nil)
-	r, cerr := s.Commit(b, true)
-	if err := errors.Join(err, cerr, s.Await(r)); err != nil {
+	var b Batch
+	b.Set([]byte(key), make([]byte, 1000))
+	r, err := s.Commit(&b, Synced)
+	if err := errors.Join(err, s.Await(r)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -114,8 +114,6 @@ type Store struct {
 
 // Types of Pebble that can be passed on as they are: nothing in them gets around the rules that Store keeps.
 type (
-	// Batch is a set of changes that are written as a whole.
-	Batch = pebble.Batch
 	// IterOptions are the bounds of an Iterator.
 	IterOptions = pebble.IterOptions
 	// Iterator visits keys in order.
@@ -174,7 +172,7 @@ func (s *Store) frozen(cause error) {
 func MaxCommit(memTableSize int) int { return memTableSize / 4 }
 
 // CommitSize returns the size of a batch that is compared with MaxCommit.
-func CommitSize(b *Batch) int { return b.Len() + PerEntry*int(b.Count()) }
+func CommitSize(b *Batch) int { return b.Len() + PerEntry*b.Count() }
 
 // PerEntry is what an entry of a batch costs in the memtable beside its bytes.
 const PerEntry = 256
@@ -187,43 +185,63 @@ func RefuseSize(size, limit int) error {
 	return nil
 }
 
-// NewBatch returns an empty batch. The caller closes it.
-func (s *Store) NewBatch() *Batch { return s.disk.NewBatch() }
-
 // Receipt is what Commit returns about a commit, and what Await needs.
 type Receipt struct {
 	Number  uint64
-	covered uint64 // all commits up to this one are on stable storage once the batch is synced
-	own     *Batch // the batch, if it asked for its own sync
-	last    uint64 // its last sequence, 0 if it has none
+	Bytes   int           // of the record in the log; 0 while the commit is pending
+	full    bool          // much is pending, see FlushIfMany
+	covered uint64        // all commits up to this one are on stable storage once the batch is synced
+	own     *pebble.Batch // the batch, if it asked for its own sync
+	last    uint64        // its last sequence, 0 if it has none
 }
 
-// Commit gives a batch to Pebble, as one record of the log, behind everything that is pending. It does not wait for
-// the disk: Await does. With ownSync, the sync of this batch begins at once: that is for a caller that will call
-// Await, at a time when no other sync is under way. The only error is ErrFailed: then the outcome is unknown.
+// When says when a commit is to be in the log.
+type When uint8
+
+const (
+	// Later lets a commit be pending for a while, if it can be: see pending.go.
+	Later When = iota
+	// Now has it there before Commit returns.
+	Now
+	// Synced is Now, and the sync of the commit begins at once. That is for a caller that will call Await, at a time when no other
+	// sync is under way.
+	Synced
+)
+
+// Commit makes a batch part of the store. Everything gets into the log by it: as one record, behind everything that is pending,
+// or later together with others. It does not wait for the disk: Await does. The only error is ErrFailed: then the outcome is
+// unknown.
 //
-// A commit gets its number once its batch is applied. So a goroutine that reads a number, and syncs the log
+// A commit gets its number once its batch is applied or pending. So a goroutine that reads a number, and syncs the log
 // afterwards, has all commits up to that number on stable storage.
-func (s *Store) Commit(b *Batch, ownSync bool) (Receipt, error) {
+func (s *Store) Commit(b *Batch, when When) (Receipt, error) {
 	if s.opts.ReadOnly {
 		return Receipt{}, ErrReadOnly
 	}
+	if when == Later && s.opts.FlushAfter >= 0 {
+		if r, pending := s.pend(b); pending {
+			return r, nil
+		}
+	}
 	before := s.last.Load() // before the flush, which puts those that are pending into the log before the batch
 	s.Flush()
-	var err error
-	if ownSync {
-		err = s.disk.ApplyNoSyncWait(b, pebble.Sync)
+	batch := s.disk.NewBatch()
+	b.addTo(batch)
+	if when == Synced {
+		if err := s.disk.ApplyNoSyncWait(batch, pebble.Sync); err != nil {
+			return Receipt{}, s.Fail(text.After(err, "kv: commit"))
+		}
 	} else {
-		err = s.disk.Apply(b, pebble.NoSync)
+		defer func() { _ = batch.Close() }() // releases memory, cannot fail
+		if err := s.disk.Apply(batch, pebble.NoSync); err != nil {
+			return Receipt{}, s.Fail(text.After(err, "kv: commit"))
+		}
 	}
-	if err != nil {
-		return Receipt{}, s.Fail(text.After(err, "kv: commit"))
-	}
-	seq := lastSequence(b)
+	seq := lastSequence(batch)
 	Raise(&s.lastSeq, seq)
-	r := Receipt{Number: s.last.Add(1), last: seq}
-	if ownSync {
-		r.own, r.covered = b, before
+	r := Receipt{Number: s.last.Add(1), Bytes: batch.Len(), last: seq}
+	if when == Synced {
+		r.own, r.covered = batch, before
 		if r.Number == before+1 {
 			r.covered = r.Number // no other commit came between
 		}
@@ -233,7 +251,7 @@ func (s *Store) Commit(b *Batch, ownSync bool) (Receipt, error) {
 
 // lastSequence returns the last sequence of a batch that was applied. It returns 0 for a batch without a sequence: an
 // empty one, or one larger than half a memtable, as builds have.
-func lastSequence(b *Batch) uint64 {
+func lastSequence(b *pebble.Batch) uint64 {
 	first := uint64(b.SeqNum())
 	if first == 0 {
 		return 0

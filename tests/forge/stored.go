@@ -61,14 +61,13 @@ func (f *Forger) stored(s *Store, store *storage.Store) {
 			}
 		}
 		h, counters = f.Header(h, counters)
-		b := store.NewBatch()
-		must(b.Set(at, format.AppendHeader(nil, h), nil))
+		var b storage.Batch
+		b.Set(at, format.AppendHeader(nil, h))
 		for i, l := range h.Layers {
-			must(b.Set(format.AppendCountersKey(nil, h.ID, l.Number), format.AppendCounters(nil, counters[i]), nil))
+			b.Set(format.AppendCountersKey(nil, h.ID, l.Number), format.AppendCounters(nil, counters[i]))
 		}
-		_, err = store.Commit(b, false)
+		_, err = store.Commit(&b, storage.Now)
 		must(err)
-		must(b.Close())
 	}
 }
 

@@ -10,20 +10,23 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// applier applies a commit to the cache, from the bytes of its batch alone: the same batches in the same order give
-// the same blocks, counters and open objects.
+// applier applies a commit to memory, from its batch alone: the same batches in the same order give the same blocks, counters
+// and open objects. It finds open objects by their ids. What is not open is not changed: the next lookup reads it from Pebble.
+//
+// Begin is called before storage has the batch, apply after it, and end in any case. The caller holds apply, and the locks of
+// the keys that the batch is about, so none of these objects is closed meanwhile; or it holds apply and the gate alone.
 type applier struct {
-	db    *DB
-	last  uint64 // the commit's number
-	whole bool   // lookups see the commit as a whole: it is under the sequence lock. Any other changes no object's header
+	db     *DB
+	whole  bool    // lookups see the commit as a whole: it is under the sequence lock. Any other changes no object's header
+	object *Object // the one that was found last
+	number uint64  // of the commit
 
-	// layers are the layers of open objects that the batch may change. If two have the same number, the later one
-	// counts. index finds them once they are many.
-	layers []target
-	index  map[layerID]target
-	steps  int // layers looked at by find, for tests
+	begun   []*Object // those that the commit changes
+	held    []*Object // those whose words are busy
+	started []place   // of blocks of slots that are about to change
 
-	held []*Object // whose words are busy
+	removed []string  // keys under which the open object is no longer
+	dropped []layerID // layers that objects lose
 
 	// A large commit changes thousands of blocks. Its changes are collected, and two goroutines make them, each in
 	// blocks of its own.
@@ -32,9 +35,16 @@ type applier struct {
 	patchers [2]block.Patcher
 }
 
+// place is a place among the last changes of an object.
+type place struct {
+	o *Object
+	i int
+}
+
 // blockChange is what a commit changes in a block.
 type blockChange struct {
-	target
+	o      *Object
+	l      *Layer
 	blk    uint64
 	change []byte
 }
@@ -42,120 +52,150 @@ type blockChange struct {
 // largeCommit is the number of entries from which on a commit is large: two goroutines then save more than they cost.
 const largeCommit = 512
 
-// manyLayers is the number of layers above which a commit looks for one in a map.
-const manyLayers = 64
-
-// target is a layer with an object that has it.
-type target struct {
-	o    *Object
-	l    *Layer
-	open bool // lookups find the object, or found it before this commit
+// begin notes what a commit is about to change. From now on, whoever would answer from one of these objects waits for the log
+// (DB.Acknowledge). If lookups see the commit as a whole, the words of the objects are busy.
+func (p *applier) begin(b *storage.Batch) {
+	for i := range b.Count() {
+		switch c := b.Change(i); {
+		case c.Part.Object != 0:
+			p.beginPart(c)
+		case c.Key[0] == format.TagHeader && c.Kind == storage.KindRangeDelete:
+			p.db.eachOpen(p.beginObject)
+		case c.Key[0] == format.TagHeader && p.whole:
+			p.beginObject(p.db.Opened(c.Key[format.HeaderKeyPrefix:]))
+			if h, err := format.DecodeHeaderShared(c.Value); c.Kind == storage.KindSet && err == nil {
+				p.beginObject(p.find(h.ID))
+			}
+		}
+	}
 }
 
-// hold makes the word of an open object busy until letGo.
+// beginPart is begin for the change of a part of an object. No other commit changes the object, and its blocks of slots, meanwhile.
+func (p *applier) beginPart(c storage.Change) {
+	o := p.find(c.Part.Object)
+	if o == nil {
+		return
+	}
+	p.beginObject(o)
+	if c.Kind == storage.KindMerge && o.header.Family != block.FamilyBits {
+		if i := o.memory.Changes().Place(c.Part.Part-format.PartLayers, c.Part.Rest); o.memory.Changes().Begin(i) {
+			p.started = append(p.started, place{o, i})
+		}
+	}
+}
+
+func (p *applier) beginObject(o *Object) {
+	if o == nil || o.changed.Load() == changing { // it has begun
+		return
+	}
+	o.changed.Store(changing)
+	p.begun = append(p.begun, o)
+	if p.whole {
+		p.hold(o)
+	}
+}
+
+// hold makes the word of an open object busy until end.
 func (p *applier) hold(o *Object) {
 	o.memory.Hold()
 	p.held = append(p.held, o)
 }
 
-// letGo moves the words of all that was held on, after the last change in memory.
-func (p *applier) letGo() {
+// end ends what begin began, when memory has the commit, or storage does not have it: then it has no number.
+func (p *applier) end() {
+	for _, x := range p.started {
+		x.o.memory.Changes().End(x.i, p.number)
+	}
+	for _, o := range p.begun {
+		if p.number > 0 {
+			o.changed.Store(p.number)
+		}
+	}
 	for _, o := range p.held {
 		o.memory.MoveOn()
 	}
+	p.reset()
+}
+
+// reset makes the applier ready for another commit, and keeps its memory.
+func (p *applier) reset() {
+	clear(p.begun)
 	clear(p.held)
-	p.held = p.held[:0]
+	clear(p.started)
+	clear(p.removed)
+	clear(p.changes)
+	if cap(p.changes) > 2*maxKeptBlocks {
+		p.changes = nil
+	}
+	*p = applier{begun: p.begun[:0], held: p.held[:0], started: p.started[:0], removed: p.removed[:0], dropped: p.dropped[:0],
+		changes: p.changes[:0], patchers: p.patchers}
 }
 
-// add adds an object that a writer has made; nil adds nothing.
-func (p *applier) add(o *Object) { p.addObject(o, false) }
-
-// addOpen adds an object that lookups find.
-func (p *applier) addOpen(o *Object) { p.addObject(o, true) }
-
-func (p *applier) addObject(o *Object, open bool) {
-	if o == nil || o.inline() {
-		return
+// find returns the open object with an id, nil if none is open.
+func (p *applier) find(id uint64) *Object {
+	if p.object == nil || p.object.header.ID != id || p.object.memory.Ended() {
+		p.object = p.db.ids.find(id)
 	}
-	storage.Raise(&o.changed, p.last)
-	for _, l := range o.layers {
-		p.addLayer(target{o, l, open})
-	}
+	return p.object
 }
 
-func (p *applier) addLayer(x target) {
-	p.layers = append(p.layers, x)
-	switch {
-	case p.index != nil:
-		p.index[idOf(x.l)] = x
-	case len(p.layers) > manyLayers:
-		p.index = make(map[layerID]target)
-		for _, x := range p.layers {
-			p.index[idOf(x.l)] = x
-		}
-	}
-}
-
-// setChanged sets what the objects of the commit know of it: changing before storage has it, and its number when memory has it.
-// The writer has locked their keys.
-func (p *applier) setChanged(number uint64) {
-	for _, x := range p.layers {
-		x.o.changed.Store(number)
-	}
-}
-
-func (p *applier) applyToCache(b *storage.Batch) {
+// apply changes what is in memory.
+func (p *applier) apply(b *storage.Batch) {
 	p.large = b.Count() >= largeCommit
-	defer p.finish()
 	for i := range b.Count() {
 		switch c := b.Change(i); {
-		case c.Part.Object != 0 && c.Kind == storage.KindMerge:
-			if c.Part.Part >= format.PartLayers {
-				p.change(blockChange{p.find(c.Part.Object, c.Part.Part-format.PartLayers), c.Part.Rest, c.Value})
-			}
-		case c.Part.Object != 0 && c.Kind == storage.KindSet:
-			p.counters(c)
-		case c.Key[0] == format.TagHeader && !p.whole:
-		case c.Key[0] == format.TagHeader && c.Kind == storage.KindSet:
-			p.header(string(c.Key[format.HeaderKeyPrefix:]), c.Value)
-		case c.Key[0] == format.TagHeader && c.Kind == storage.KindDelete:
-			p.dropKey(string(c.Key[format.HeaderKeyPrefix:]))
+		case c.Part.Object != 0:
+			p.applyPart(c)
 		case c.Key[0] == format.TagHeader && c.Kind == storage.KindRangeDelete:
 			p.dropAll()
+		case c.Key[0] == format.TagHeader && p.whole:
+			p.removed = append(p.removed, string(c.Key[format.HeaderKeyPrefix:]))
+			if c.Kind == storage.KindSet && p.header(p.removed[len(p.removed)-1], c.Value) {
+				p.removed = p.removed[:len(p.removed)-1]
+			}
 		case c.Key[0] == format.TagExpiry && c.Kind == storage.KindSet:
 			p.db.expiry.Lower(c.Key)
 		case c.Key[0] == format.TagMeta && c.Key[1] == format.MetaKeys:
 			p.keyCount(c)
 		}
 	}
+	for _, key := range p.removed { // last: an object may have got another key
+		p.dropKey(key)
+	}
+	p.patchAll()
 }
 
-func (p *applier) find(object, number uint64) target {
-	if p.index != nil {
-		return p.index[layerID{object, number}]
-	}
-	for _, x := range slices.Backward(p.layers) {
-		p.steps++
-		if x.l.Object() == object && x.l.Number() == number {
-			return x
+// applyPart applies an operand of a block, or counters, or notes that a layer is dropped. Other Sets in an object's range are
+// attributes, which are not kept in memory, and folded blocks, whose content has not changed.
+func (p *applier) applyPart(c storage.Change) {
+	k, o := c.Part, p.find(c.Part.Object)
+	switch {
+	case c.Kind == storage.KindDelete && k.Part == format.PartCounters:
+		p.dropped = append(p.dropped, layerID{k.Object, k.Rest})
+	case o == nil:
+	case c.Kind == storage.KindMerge && k.Part >= format.PartLayers:
+		if l := o.layer(k.Part - format.PartLayers); l != nil && k.Rest < l.Spec().Blocks {
+			p.change(blockChange{o, l, k.Rest, c.Value})
+		}
+	case c.Kind == storage.KindSet && k.Part == format.PartCounters:
+		l := o.layer(k.Rest)
+		if values, err := format.DecodeCounters(c.Value); l != nil && err == nil {
+			l.SetCounters(values)
 		}
 	}
-	return target{}
 }
 
-// change changes a block in memory, or collects the change for finish.
+// change changes a block in memory, or collects the change for patchAll.
 func (p *applier) change(c blockChange) {
-	switch {
-	case c.l == nil:
-	case p.large:
+	if p.large {
 		p.changes = append(p.changes, c)
-	default:
+	} else {
 		p.patch(&c, &p.patchers[0])
 	}
 }
 
-// finish makes the changes that were collected. Two of one block are made by the same goroutine, in their order.
-func (p *applier) finish() {
+// patchAll makes the changes that were collected. Two of one block are made by the same goroutine, in their order.
+func (p *applier) patchAll() {
 	half := func(odd uint64) {
 		for i := range p.changes {
 			if c := &p.changes[i]; c.blk&1 == odd {
@@ -169,14 +209,12 @@ func (p *applier) finish() {
 		half(0)
 		other.Wait()
 	}
-	clear(p.changes)
-	p.changes = p.changes[:0]
 }
 
 // patch changes a resident block, or cancels its load. No other goroutine changes the block.
 func (p *applier) patch(c *blockChange, by *block.Patcher) {
 	l, family := c.l, c.o.header.Family
-	c.o.memory.Changes().Changed(c.o.memory.PlaceOf(l, c.blk), p.last)
+	c.o.memory.Changes().Changed(c.o.memory.PlaceOf(l, c.blk), p.number)
 	s := p.db.slotToChange(l, c.blk)
 	if s == nil {
 		return
@@ -196,96 +234,73 @@ func (p *applier) patch(c *blockChange, by *block.Patcher) {
 	}
 }
 
-// counters sets a layer's counters. Other Sets in an object's range are attributes, which are not kept in memory, and
-// folded blocks, whose content has not changed.
-func (p *applier) counters(c storage.Change) {
-	if c.Part.Part != format.PartCounters {
-		return
-	}
-	l := p.find(c.Part.Object, c.Part.Rest).l
-	values, err := format.DecodeCounters(c.Value)
-	if l == nil || err != nil {
-		return
-	}
-	l.SetCounters(values)
-}
-
-// header puts a new incarnation under a key. A layer that an open object of the same id has too keeps its blocks. A
-// new layer starts as zeros, even if it has the number of a removed one.
-func (p *applier) header(key string, value []byte) {
+// header puts a new incarnation of an open object under a key, and reports whether it did. A layer that was not dropped keeps
+// its blocks. A new layer starts as zeros, even if it has the number of a dropped one.
+func (p *applier) header(key string, value []byte) bool {
 	h, err := format.DecodeHeader(value)
-	if err != nil {
-		return
+	if err != nil || h.ID == 0 { // strings are not kept open
+		return false
 	}
-	if h.ID == 0 { // strings are not kept open
-		p.dropKey(key)
-		return
+	old := p.find(h.ID)
+	if old == nil || !p.take(old) {
+		return false
 	}
-	layers := make([]*Layer, len(h.Layers))
-	var old *Object // the incarnation that lookups find now
-	for i, spec := range h.Layers {
-		if from, l := p.resident(h.ID, spec.Number, key); l != nil {
-			if layers[i] = l; from.open {
-				old = from.o
-			}
-			continue
-		}
-		layers[i] = memory.NewLayer(h.ID, spec)
-		if layers[i].KeepsOne() {
-			layers[i].KeepOne(memory.ZeroLine)
-		}
-	}
-	if old != nil {
-		p.take(old)
-		if gone := slices.DeleteFunc(slices.Clone(old.layers), func(l *Layer) bool { return slices.Contains(layers, l) }); len(gone) > 0 {
-			p.db.retire(&Object{header: old.header, layers: gone})
-		}
+	p.object = nil
+	layers, gone := p.layersOf(h, old)
+	if len(gone) > 0 {
+		p.db.retire(&Object{header: old.header, layers: gone})
 	}
 	p.dropKey(key)
 	o, err := newObject(p.db, key, h, layers)
 	if err != nil {
-		return // it was staged successfully a moment ago; an object may always be closed
+		return true // it was staged successfully a moment ago; an object may always be closed
 	}
-	p.addOpen(o)
 	p.hold(o)
-	o.memory.Changes().ChangedAll(p.last)
-	for _, l := range layers {
-		l.Reopen()
-	}
+	o.changed.Store(p.number)
+	o.memory.Changes().ChangedAll(p.number)
 	p.db.uses.Keep(h.ID, o.uses)
-	sh := p.db.shardOf(o.key)
+	sh := p.db.shardOf(key)
 	sh.mu.Lock()
-	sh.objects[o.key] = o
+	p.db.put(sh, o)
 	sh.mu.Unlock()
 	p.db.shutIfOver(o)
 	p.db.residency.Put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
 	p.db.residency.Await()
+	return true
 }
 
-// resident finds a layer, with its resident blocks, in the open incarnation of an object.
-func (p *applier) resident(object, number uint64, key string) (from target, l *Layer) {
-	if from := p.find(object, number); from.l != nil {
-		return from, from.l
+// layersOf returns the layers of a new incarnation, and those of the old one that are not among them.
+func (p *applier) layersOf(h *format.Header, old *Object) (layers, gone []*Layer) {
+	for _, spec := range h.Layers {
+		l := old.layer(spec.Number)
+		if l == nil || slices.Contains(p.dropped, idOf(l)) {
+			if l = memory.NewLayer(h.ID, spec); l.KeepsOne() {
+				l.KeepOne(memory.ZeroLine)
+			}
+		}
+		layers = append(layers, l)
 	}
-	o := p.db.Opened([]byte(key))
-	if o == nil || o.header.ID != object {
-		return target{}, nil
+	for _, l := range old.layers {
+		if !slices.Contains(layers, l) {
+			gone = append(gone, l)
+		}
 	}
-	l = o.layer(number)
-	return target{o, l, true}, l
+	return layers, gone
 }
 
-// take takes an object out of the map when its layers go on in another incarnation. From then on it is not closed to
-// save memory. If it was closed before, its blocks are gone, and the commit changes what is left.
-func (p *applier) take(o *Object) {
+// take takes an object out of the maps when its layers go on in another incarnation. From then on it is not closed to
+// save memory. It returns false if it was closed before.
+func (p *applier) take(o *Object) bool {
 	sh := p.db.shardOf(o.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	o.handedOver.Store(true)
-	if sh.objects[o.key] == o {
-		delete(sh.objects, o.key)
-		p.db.retire(o)
+	if sh.objects[o.key] != o {
+		return false
 	}
+	o.handedOver.Store(true)
+	p.db.remove(sh, o)
+	p.db.retire(o)
+	return true
 }
 
 // keyCount sets the numbers of keys of a group, or of all groups to 0.
@@ -300,13 +315,13 @@ func (p *applier) keyCount(c storage.Change) {
 	}
 }
 
+// dropKey ends the object that is open under a key.
 func (p *applier) dropKey(key string) {
 	sh := p.db.shardOf(key)
 	sh.mu.Lock()
-	o := sh.objects[key]
-	delete(sh.objects, key)
-	sh.mu.Unlock()
-	if o != nil {
+	defer sh.mu.Unlock()
+	if o := sh.objects[key]; o != nil {
+		p.db.remove(sh, o)
 		p.db.retire(o)
 	}
 }
@@ -316,11 +331,11 @@ func (p *applier) dropAll() {
 	for i := range p.db.shards {
 		sh := &p.db.shards[i]
 		sh.mu.Lock()
-		objects := sh.objects
-		sh.objects = make(map[string]*Object)
-		sh.mu.Unlock()
-		for _, o := range objects {
+		for _, o := range sh.objects {
+			p.db.ids.remove(o)
 			p.db.retire(o)
 		}
+		sh.objects = make(map[string]*Object)
+		sh.mu.Unlock()
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -62,13 +61,7 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 	w.db.building.Store(id, struct{}{})
 	w.builds = append(w.builds, id)
 	for _, l := range o.layers {
-		switch {
-		case !l.KeepsOne():
-		case w.gate == gateExclusive:
-			l.KeepClosed() // not cached: a transaction may build any number of objects
-		default:
-			l.KeepOne(memory.ZeroLine)
-		}
+		l.Close() // no block is kept: a transaction may build any number of objects
 	}
 	b := &Builder{ctx: ctx, w: w, object: o}
 	err := fill(b)
@@ -103,11 +96,6 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 	b.key = format.AppendBlockKey(b.key[:0], l.Object(), l.Number(), blk)
 	b.value = block.AppendBlock(b.value[:0], b.object.header.Family, words)
 	b.batch.Set(b.key, b.value)
-	if l.KeepsOne() && !l.Closed() {
-		first, own := l.NewBlock()
-		copy(own, words)
-		l.KeepOne(first)
-	}
 	if b.batch.Len() >= buildBatch {
 		return b.flush()
 	}

@@ -140,20 +140,19 @@ func (w *Writer) apply(when storage.When) (storage.Receipt, error) {
 		defer db.apply.Unlock()
 		db.word.Add(seqOdd)
 		defer db.word.Add(seqStep - seqOdd)
-		defer w.holdObjects()()
 	} else {
 		db.apply.RLock()
 		defer db.apply.RUnlock()
 	}
 	p := &w.applier
-	p.db, p.whole = db, whole
-	w.addObjects(p)
-	started := w.startSlots(p)
-	defer func() { p.endSlots(started) }()
+	if p.db, p.whole = db, whole; len(w.staged) == 1 && w.staged[0].stored != nil && !w.staged[0].stored.inline() {
+		p.object = w.staged[0].stored // most likely it is the one
+	}
+	p.begin(&w.batch)
+	defer p.end()
 	w.beginStrings()
 	kept := false
 	defer func() { w.endStrings(kept) }()
-	p.setChanged(changing)
 	db.pauseAt("commit: started")
 
 	receipt, err := db.store.Commit(&w.batch, when)
@@ -161,11 +160,9 @@ func (w *Writer) apply(when storage.When) (storage.Receipt, error) {
 		return receipt, err // the store has failed
 	}
 	db.pauseAt("commit: applied")
-	p.last = receipt.Number
-	p.applyToCache(&w.batch)
-	p.setChanged(p.last)
+	p.number = receipt.Number
+	p.apply(&w.batch)
 	kept = true
-	w.steps += p.steps
 	if db.store.Space.Full() {
 		db.removed.Add(uint64(w.removals()))
 	}
@@ -178,22 +175,6 @@ func (w *Writer) apply(when storage.When) (storage.Receipt, error) {
 	db.stats.commits.Add(1)
 	db.stats.commitBytes.Add(uint64(receipt.Bytes))
 	return receipt, nil
-}
-
-// holdObjects makes the words of all open objects busy that the commit touches. The caller holds apply alone, so no other is
-// opened until release has been called.
-func (w *Writer) holdObjects() (release func()) {
-	p := &w.applier
-	if w.flush {
-		w.db.eachOpen(p.hold)
-		return p.letGo
-	}
-	for i := range w.staged {
-		if o := w.db.Opened([]byte(w.staged[i].key)); o != nil {
-			p.hold(o)
-		}
-	}
-	return p.letGo
 }
 
 // beginStrings tells the strings in memory what the commit changes, and endStrings what Pebble has now. Known is false
@@ -234,35 +215,6 @@ func (db *DB) lockApply() {
 	db.pauseAt("apply: wanted")
 	db.store.AwaitRoom()
 	db.apply.Lock()
-}
-
-// addObjects gives an applier the objects that the commit may change. If several incarnations have a layer, the open
-// one counts, except that a layer made by this writer counts before one of the same number. If none is open, the
-// incarnations that this writer found count: their layers may go on in what it puts under a key. The caller holds
-// apply exclusively, or the locks of the keys.
-func (w *Writer) addObjects(p *applier) {
-	for i := range w.staged {
-		if v := &w.staged[i]; v.changed {
-			p.add(v.object)
-		}
-	}
-	for i := range w.staged {
-		o := w.staged[i].stored
-		if o == nil || o.inline() {
-			continue
-		}
-		if w.gate == gateExclusive {
-			if open := w.db.Opened([]byte(o.key)); open != nil {
-				o = open
-			}
-		}
-		p.addOpen(o)
-	}
-	for i := range w.layers {
-		if s := &w.layers[i]; s.madeFor != nil && !s.gone {
-			p.addLayer(target{o: s.madeFor, l: s.layer})
-		}
-	}
 }
 
 // setKeyCounts stages the numbers of keys after this commit. Only the holder of a group's key lock writes the number

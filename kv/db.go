@@ -45,6 +45,7 @@ type DB struct {
 	keyLocks [numKeyLocks]paddedMutex
 	stripes  [numStripes]stripe
 	shards   [numShards]shard
+	ids      idMap
 
 	endedMu sync.Mutex
 	ended   []*Object // objects to close later; guarded by endedMu

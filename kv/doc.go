@@ -8,7 +8,7 @@
 //   - layer: a part of an object, an array of equal blocks; a growing filter adds layers.
 //   - line: 512 bits; block: 1 to 128 lines, the unit that is stored and cached.
 //   - operand: a change of a block, a few bytes, which Pebble merges into the block.
-//   - commit: what one Writer changes, as one. It is one Pebble batch, or part of one: see small.go.
+//   - commit: what one Writer changes, as one. It is one batch, which goes to Pebble alone or with others: see package storage.
 //   - number: what a commit gets when it is applied to Pebble or becomes pending. All commits up to the durable watermark
 //     are on stable storage.
 //   - resident: in memory, in the block table of its layer.

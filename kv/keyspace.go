@@ -181,7 +181,7 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 			return now, false, nil
 		}
 		if sh.evictions == evictions {
-			sh.objects[o.key] = o
+			db.put(sh, o)
 			db.uses.Keep(o.header.ID, o.uses)
 			last, _ := db.store.Numbers()
 			o.changed.Store(last)
@@ -273,7 +273,7 @@ func (db *DB) readCounters(from storage.Reader, l *Layer) error {
 // closed. This is safe for three reasons. While a transaction lasts, nothing else is stored, so all incarnations of
 // an object have the same blocks and counters, and what was staged with one is right for another. A commit that
 // changes objects holds apply exclusively, so none is opened meanwhile, and it changes the objects that are open
-// then: see addObjects. An object that is closed after that point was changed for nothing, or its layers go on in the
+// then: see applier. An object that is closed after that point was changed for nothing, or its layers go on in the
 // incarnation that the commit puts under a key, and have the changes.
 //
 // While a transaction has the gate, a key lock is held only by a writer or a lookup that has found no object yet, or
@@ -314,7 +314,7 @@ func (db *DB) closeObject(o *Object) {
 	if sh.objects[o.key] != o {
 		return // its layers may live on in another incarnation
 	}
-	delete(sh.objects, o.key)
+	db.remove(sh, o)
 	sh.evictions++
 	o.memory.Close()
 	big := false
@@ -324,6 +324,17 @@ func (db *DB) closeObject(o *Object) {
 	if big {
 		db.retire(o)
 	}
+}
+
+// put puts an object into the maps of open objects, and remove takes it out. The caller holds the lock of the shard of its key.
+func (db *DB) put(sh *shard, o *Object) {
+	sh.objects[o.key] = o
+	db.ids.put(o)
+}
+
+func (db *DB) remove(sh *shard, o *Object) {
+	delete(sh.objects, o.key)
+	db.ids.remove(o)
 }
 
 // retire ends an object that a commit dropped or replaced. The background loop takes its blocks out of memory, so

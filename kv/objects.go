@@ -41,9 +41,6 @@ func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 
 // makeFresh stages zeros for all blocks of a new layer.
 func (w *Writer) makeFresh(o *Object, l *Layer) {
-	if l.KeepsOne() {
-		l.KeepOne(memory.ZeroLine)
-	}
 	n := w.addLayer(l)
 	w.layers[n].madeFor = o
 }

@@ -144,7 +144,7 @@ type Options struct {
 	// pause is called at named points of slow paths. Tests set it to hold a goroutine there.
 	pause func(point string)
 
-	// flushAfter is how long a small commit is pending. Tests set it. 0 means the default, and below 0 none is pending.
+	// flushAfter is how long a commit may be pending. Tests set it. 0 means the default, and below 0 none is pending.
 	flushAfter time.Duration
 }
 

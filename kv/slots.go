@@ -223,31 +223,3 @@ func (w *Writer) stageSlots() {
 func (w *Writer) changesSlots() bool {
 	return slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.log) > 0 })
 }
-
-// place is a place among the last changes of an object.
-type place struct {
-	o *Object
-	i int
-}
-
-// startSlots notes which blocks of slots the commit is about to change, of the objects that it is applied to. The caller holds
-// the locks of the keys, or the gate, so no other commit changes them.
-func (w *Writer) startSlots(p *applier) (started []place) {
-	for _, b := range w.slots {
-		x := p.find(b.layer.Object(), b.layer.Number())
-		if x.l == nil || len(b.log) == 0 {
-			continue // its object is not open
-		}
-		if i := x.o.memory.PlaceOf(x.l, b.blk); x.o.memory.Changes().Begin(i) {
-			started = append(started, place{x.o, i})
-		}
-	}
-	return started
-}
-
-// endSlots ends what startSlots began, when memory has the commit, or Pebble does not have it.
-func (p *applier) endSlots(started []place) {
-	for _, x := range started {
-		x.o.memory.Changes().End(x.i, p.last)
-	}
-}

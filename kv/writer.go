@@ -183,11 +183,6 @@ func (w *Writer) release() {
 	w.batch.Reset()
 	w.db.exit()
 	w.savepoint = savepoint{}
-	clear(w.applier.layers)
-	w.applier = applier{layers: w.applier.layers[:0], changes: w.applier.changes, patchers: w.applier.patchers}
-	if cap(w.applier.changes) > 2*maxKeptBlocks {
-		w.applier.changes = nil
-	}
 	w.releaseChanges()
 	w.groups = w.groups[:0]
 	for _, id := range w.builds {

@@ -214,15 +214,6 @@ func (l *Layer) Close() (others bool) {
 	return l.dir != nil
 }
 
-// KeepClosed has the layer keep no block.
-func (l *Layer) KeepClosed() { l.closed.Store(true) }
-
-// Closed reports whether it was told so, or Close was called.
-func (l *Layer) Closed() bool { return l.closed.Load() }
-
-// Reopen ends that.
-func (l *Layer) Reopen() { l.closed.Store(false) }
-
 // Release takes every block and chunk of the table out of memory.
 func (l *Layer) Release(r *residency.Residency) {
 	l.one.Store(nil)

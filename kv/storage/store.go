@@ -1,9 +1,9 @@
 // Package storage is Pebble made safe and shared. It has one log, in which a commit is whole or not there at all.
-// Small commits go to the log many at a time (pending.go). Acknowledgements rest on a sync (durable.go). A failing or
+// Commits that need not be there at once go to the log many at a time (pending.go). Acknowledgements rest on a sync (durable.go). A failing or
 // full disk cannot damage the directory (package freeze).
 //
 // The package knows keys, batches and the numbers of commits. Of what the keys mean it knows two things: which keys
-// hold the bits and counters of a layer, because small commits change these; and which key holds the store's
+// hold the blocks and counters of a layer, because pending commits change these; and which key holds the store's
 // identity.
 package storage
 

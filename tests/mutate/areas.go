@@ -198,15 +198,16 @@ var areas = []area{
 			(*Writer).AddWords (*Writer).Copy (*Writer).Delete (*Writer).DeleteAll (*Writer).Expire (*Writer).HasBits
 			(*Writer).HasItems (*Writer).Hidden (*Writer).Now (*Writer).Relayer (*Writer).Rename (*Writer).RenameIfFree
 			(*Writer).Room (*Writer).SetItems (*Writer).SetNewBits (*Writer).SetSlots (*Writer).Shrink
-			(*Writer).addBitBlock (*Writer).addKey (*Writer).addLayer (*Writer).addObjects (*Writer).apply
+			(*Writer).addBitBlock (*Writer).addKey (*Writer).addLayer (*Writer).apply
 			(*Writer).beginStrings (*Writer).build (*Writer).changedObjects (*Writer).commit (*Writer).copyBlocks
 			(*Writer).copySlots (*Writer).dropLayer (*Writer).endStrings (*Writer).find (*Writer).findBits (*Writer).fits
 			(*Writer).forgetGone (*Writer).forgetUnchanged (*Writer).lockFor (*Writer).logCounters (*Writer).logKey
 			(*Writer).logSlots (*Writer).lookAt (*Writer).lookFor (*Writer).needsSequence (*Writer).put (*Writer).release
 			(*Writer).removeExpired (*Writer).renew (*Writer).rollBack (*Writer).runWithSavepoint (*Writer).setKeyCounts
 			(*Writer).slotBlock (*Writer).stageBits (*Writer).stageDrops (*Writer).stageExpiry (*Writer).stageLayerDrops
-			(*Writer).stageSlots (*Writer).stageWake (*Writer).startSlots (*Writer).stored (*Writer).takeBackBits
-			(*Writer).takeBackSlots (*Writer).tellWatches (*Writer).writeBlocks (*applier).addLayer (*applier).applyToCache
+			(*Writer).stageSlots (*Writer).stageWake (*Writer).stored (*Writer).takeBackBits
+			(*Writer).takeBackSlots (*Writer).tellWatches (*Writer).writeBlocks (*applier).apply (*applier).applyPart (*applier).begin (*applier).beginObject
+			(*applier).beginPart (*applier).end (*applier).layersOf
 			(*applier).header (*applier).take (*headers).find (*slotBlock).shorten (*snapshot).borrow (*snapshot).borrowing
 			(*snapshot).keep (*snapshot).load (*snapshot).take Open Reader.eachHeader damagedBeside damagedBy
 			enterTransaction (*live).load (*live).find (*live).section (*live).valid`,
@@ -215,7 +216,7 @@ var areas = []area{
 		pkg:   "./kv/block",
 		tests: []string{"./kv/block", "./kv/storage", "./kv", "./bloomext"},
 		functions: `
-			(*BitSet).AddItems (*BitSet).AddTo (*BitSet).AppendChange (*BitSet).Expand (*BitSet).Patch (*BitSet).Set (*BitSet).spread
+			(*BitSet).AddItems (*BitSet).AddTo (*BitSet).AppendChange (*BitSet).Expand (*Patcher).Patch (*BitSet).Set (*BitSet).spread
 			(*Joiner).Append (*Joiner).appendItems (*Joiner).appendPositions (*Joiner).appendRun (*Joiner).appendSlots (*Joiner).merge
 			(*sequence).accepts (*sequence).add (*sequence).appendRun (*value).fits (*value).parseItems (*value).parseRun
 			Decode LastOfEach firstHash preferItems putPositions`,
@@ -297,7 +298,7 @@ var areas = []area{
 		pkg:   "./kv/storage",
 		tests: []string{"./kv/storage", "./kv", "./backup", "./salvage"},
 		functions: `
-			(*Store).Append (*Store).AwaitRoom (*Store).Compact (*Store).End (*Store).Metrics (*Store).backup
+			(*Batch).SetBits (*Batch).addTo (*Batch).end (*Store).AwaitRoom (*Store).Commit (*Store).pend (*Store).Compact (*Store).End (*Store).Metrics (*Store).backup
 			(*Store).backupError (*Store).checkSidecar (*Store).keysOf (*Store).mustSpare (*Store).open
 			(*Store).openReadOnly (*Store).readSidecar (*Store).refuseInside (*Store).removeArchives (*Store).storeSidecar
 			(*Store).watchGround (*backup).create (*backup).link (*backup).room (*backupFile).Write (*backups).run

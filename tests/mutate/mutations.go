@@ -32,7 +32,7 @@ func inKV(name string, edits ...edit) mutation {
 }
 
 func inPending(name string, edits ...edit) mutation {
-	return mutation{name: name, edits: edits, pkg: "./kv/storage", tests: "^Test(Index|Append)"}
+	return mutation{name: name, edits: edits, pkg: "./kv/storage", tests: "^Test(Index|Pend)"}
 }
 
 func inCounting(name, tests string, e edit) mutation {

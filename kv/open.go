@@ -45,7 +45,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		FS: opts.FS, InMemory: opts.InMemory, MustExist: opts.MustExist, ReadOnly: opts.ReadOnly, LockTimeout: opts.LockTimeout,
 		TableCacheSize: opts.TableCacheSize, MemTableSize: opts.MemTableSize, Seed: opts.Seed,
 		BallastSize: opts.BallastSize, MinFreeSpace: opts.MinFreeSpace, FreeSpaceInterval: opts.FreeSpaceInterval,
-		Logger: opts.Logger, Failed: db.hasFailed, FlushAfter: opts.flushAfter, Pause: opts.pause,
+		Logger: opts.Logger, Failed: db.hasFailed, FlushAfter: opts.flushAfter, Pause: opts.pause, Log: opts.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -137,6 +137,10 @@ type Options struct {
 	// Default none.
 	Modules Modules
 
+	// Log gets each record of the store's log, in order, before the store's disk has it; see storage.Log. A group of stores has
+	// one; Replay makes what another store was told its own. Default nil: the store is alone.
+	Log storage.Log
+
 	// Clock returns the time for expiries. A time before 1970 counts as 1970. It is called while the store holds locks, so
 	// it must not use the store. Default time.Now.
 	Clock func() time.Time

@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/bits"
 
@@ -157,6 +158,79 @@ func isPlainRecord(key []byte, part format.ObjectKey) bool {
 	return false
 }
 
+// Load replaces the changes by those of a record that a Log was given. The error wraps format.ErrCorrupt: then some of the changes
+// may be there.
+func (b *Batch) Load(record []byte) error {
+	b.Reset()
+	if len(record) < logHeader {
+		return format.Corruptf("record of %d bytes, want at least %d", len(record), logHeader)
+	}
+	count := binary.LittleEndian.Uint32(record[logHeader-4:])
+	for rest := record[logHeader:]; len(rest) > 0; { // Pebble's own reader trusts what it reads
+		kind := Kind(rest[0])
+		key, more, ok := cutString(rest[1:])
+		var value []byte
+		if ok && kind != KindDelete {
+			value, more, ok = cutString(more)
+		}
+		if !ok || !b.load(kind, key, value) {
+			return format.Corruptf("record of %d bytes: change %d, of kind %d, of key %.40x", len(record), len(b.changes), kind, key)
+		}
+		rest = more
+	}
+	if len(b.changes) != int(count) {
+		return format.Corruptf("record of %d changes, want %d", len(b.changes), count)
+	}
+	return nil
+}
+
+// cutString cuts a string off that begins with its length.
+func cutString(b []byte) (s, rest []byte, ok bool) {
+	size, n := binary.Uvarint(b)
+	if n <= 0 || size > uint64(len(b)-n) {
+		return nil, nil, false
+	}
+	b = b[n:]
+	return b[:size], b[size:], true
+}
+
+// load adds a change of a record, and reports whether the engine makes such changes.
+func (b *Batch) load(kind Kind, key, value []byte) bool {
+	switch {
+	case len(key) == 0 || !isWhole(key, kind == KindRangeDelete):
+		return false
+	case kind == KindSet:
+		b.Set(key, value)
+	case kind == KindDelete:
+		b.Delete(key)
+	case kind == KindRangeDelete:
+		b.DeleteRange(key, value)
+	case kind == KindMerge && partOf(key).Part >= format.PartLayers:
+		b.Merge(key, value)
+	default:
+		return false
+	}
+	return true
+}
+
+// isWhole reports whether a key, or the first one of a range, is as long as keys of its kind are. The store's identity is no key
+// that a record has.
+func isWhole(key []byte, ofRange bool) bool {
+	switch key[0] {
+	case format.TagMeta:
+		n := 2
+		if len(key) >= n && key[1] == format.MetaKeys && !ofRange {
+			n = 3
+		}
+		return len(key) == n && key[1] != format.MetaStore
+	case format.TagHeader:
+		return ofRange || len(key) >= format.HeaderKeyPrefix
+	case format.TagObject:
+		return ofRange || partOf(key).Object != 0
+	}
+	return true
+}
+
 // Count returns the number of changes.
 func (b *Batch) Count() int { return len(b.changes) }
 
@@ -166,7 +240,7 @@ func (b *Batch) Empty() bool { return len(b.changes) == 0 }
 // Len returns how many bytes the batch takes in the log, at most.
 func (b *Batch) Len() int { return logHeader + b.size }
 
-// logHeader is the length of what begins a record of the log.
+// logHeader is the length of what begins a record of the log: 8 bytes for Pebble's sequence, and 4 for the number of changes.
 const logHeader = 12
 
 // Change returns change i, in the order in which they were added.

@@ -1,10 +1,13 @@
 package storage
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -80,5 +83,59 @@ func TestDeleteAll(t *testing.T) {
 				t.Errorf("objects %v are left, want %v", left, want)
 			}
 		})
+	}
+}
+
+// A batch that a record was loaded into makes the same record. What is no record of the engine is refused.
+func TestBatch_load(t *testing.T) {
+	var b Batch
+	b.SetCounters(1, 2, [format.NumCounters]uint64{7})
+	b.SetSlots(1, 2, 300, block.FamilySlots12, []block.Slot{{Index: 3, Value: 9}})
+	b.Set(format.AppendHeaderKey(nil, 5, []byte("key")), []byte("header"))
+	b.Set(format.AppendAttributeKey(nil, 1, "name"), nil)
+	b.Delete(format.AppendKeyCountKey(nil, 3))
+	b.DeleteRange(format.AppendObjectKey(nil, 1), format.AppendObjectKey(nil, 2))
+	b.DeleteRange([]byte{format.TagHeader}, []byte{format.TagHeader + 1})
+	b.Merge(format.AppendBlockKey(nil, 1, 2, 3), []byte("operand"))
+	record := func(b *Batch) []byte {
+		to := new(pebble.Batch)
+		b.addTo(to)
+		return to.Repr()
+	}
+	var again Batch
+	if err := again.Load(record(&b)); err != nil || !bytes.Equal(record(&again), record(&b)) || again.Count() != b.Count() {
+		t.Errorf("%v, and %x, want %x", err, record(&again), record(&b))
+	}
+	for i := range b.Count() {
+		if one, other := b.Change(i), again.Change(i); one.Part != other.Part || one.Kind != other.Kind {
+			t.Errorf("change %d is %+v, want %+v", i, other, one)
+		}
+	}
+	whole := record(&b)
+	for n := range len(whole) {
+		if err := again.Load(whole[:n]); err == nil || !errors.Is(err, format.ErrCorrupt) {
+			t.Errorf("the first %d bytes of a record: %v, want ErrCorrupt", n, err)
+		}
+	}
+	for name, change := range map[string]func(b *pebble.Batch) error{
+		"the identity": func(b *pebble.Batch) error { return b.Set(format.AppendMetaKey(nil, format.MetaStore), nil, nil) },
+		"no group":     func(b *pebble.Batch) error { return b.Set(format.AppendMetaKey(nil, format.MetaKeys), nil, nil) },
+		"no metadata": func(b *pebble.Batch) error {
+			return b.DeleteRange([]byte{format.TagMeta}, []byte{format.TagMeta + 1}, nil)
+		},
+		"an empty key":              func(b *pebble.Batch) error { return b.Set(nil, nil, nil) },
+		"a header of nothing":       func(b *pebble.Batch) error { return b.Delete([]byte{format.TagHeader}, nil) },
+		"an object of nothing":      func(b *pebble.Batch) error { return b.Set(format.AppendObjectKey(nil, 7), nil, nil) },
+		"an operand of a counter":   func(b *pebble.Batch) error { return b.Merge(format.AppendCountersKey(nil, 1, 2), nil, nil) },
+		"an operand of a header":    func(b *pebble.Batch) error { return b.Merge(format.AppendHeaderKey(nil, 1, nil), nil, nil) },
+		"a kind that nobody writes": func(b *pebble.Batch) error { return b.SingleDelete([]byte{format.TagExpiry, 1}, nil) },
+	} {
+		forged := new(pebble.Batch)
+		if err := change(forged); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Load(forged.Repr()); !errors.Is(err, format.ErrCorrupt) {
+			t.Errorf("%s: %v, want ErrCorrupt", name, err)
+		}
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/text"
 )
@@ -184,10 +182,9 @@ func (s *Store) write(from *index) error {
 	if err := RefuseSize(batch.Len()+PerEntry*int(batch.Count()), MaxCommit(s.opts.MemTableSize)); err != nil {
 		return err // impossible: pend keeps to the limit
 	}
-	if err := s.disk.Apply(batch, pebble.NoSync); err != nil {
+	if _, err := s.apply(batch, Now); err != nil {
 		return err
 	}
-	Raise(&s.lastSeq, lastSequence(batch))
 	s.stats.flushedBytes.Add(uint64(batch.Len()))
 	return nil
 }

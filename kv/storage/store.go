@@ -44,11 +44,22 @@ type Options struct {
 	// FlushAfter is how long a pending commit stays out of Pebble if no other follows. 0 means 50 milliseconds.
 	FlushAfter time.Duration
 
+	// Log orders the records of a store that is not alone; nil for one that is.
+	Log Log
+
 	// Failed is called once, with ErrFailed and its cause, when the store fails.
 	Failed func(error)
 
 	// Pause is called at named points of slow paths. Tests set it to hold a goroutine there.
 	Pause func(point string)
+}
+
+// Log is where each record goes before the store's own disk has it, in the order of the store's log: the door for a group of
+// stores, which have the same records in the same order.
+type Log interface {
+	// Propose takes a record, which it must not keep or change. The ticket gets nil when the store may go on with the record.
+	// After an error the store fails. The store may hold locks that its lookups need.
+	Propose(record []byte) (ticket <-chan error)
 }
 
 // Store is an open store. Any goroutine may call its methods, but none once Close has begun.
@@ -84,6 +95,8 @@ type Store struct {
 	durable atomic.Uint64 // all commits up to this number are on stable storage
 	pending pending
 	syncer  syncer
+
+	proposing sync.Mutex // held while a record goes to Options.Log and then to Pebble
 
 	lastSeq    atomic.Uint64 // Pebble's sequence of the last commit in Pebble
 	durableSeq atomic.Uint64 // everything up to this sequence is on stable storage
@@ -227,18 +240,13 @@ func (s *Store) Commit(b *Batch, when When) (Receipt, error) {
 	s.Flush()
 	batch := s.disk.NewBatch()
 	b.addTo(batch)
-	if when == Synced {
-		if err := s.disk.ApplyNoSyncWait(batch, pebble.Sync); err != nil {
-			return Receipt{}, s.Fail(text.After(err, "kv: commit"))
-		}
-	} else {
+	if when != Synced {
 		defer func() { _ = batch.Close() }() // releases memory, cannot fail
-		if err := s.disk.Apply(batch, pebble.NoSync); err != nil {
-			return Receipt{}, s.Fail(text.After(err, "kv: commit"))
-		}
 	}
-	seq := lastSequence(batch)
-	Raise(&s.lastSeq, seq)
+	seq, err := s.apply(batch, when)
+	if err != nil {
+		return Receipt{}, s.Fail(text.After(err, "kv: commit"))
+	}
 	r := Receipt{Number: s.last.Add(1), Bytes: batch.Len(), last: seq}
 	if when == Synced {
 		r.own, r.covered = batch, before
@@ -247,6 +255,29 @@ func (s *Store) Commit(b *Batch, when When) (Receipt, error) {
 		}
 	}
 	return r, nil
+}
+
+// apply gives a batch to the log of the group, if there is one, and to Pebble, and returns the last sequence of the batch. Pebble
+// gets batches in the order in which the group does.
+func (s *Store) apply(batch *pebble.Batch, when When) (seq uint64, err error) {
+	if s.opts.Log != nil {
+		s.proposing.Lock()
+		defer s.proposing.Unlock()
+		if err := <-s.opts.Log.Propose(batch.Repr()); err != nil {
+			return 0, err
+		}
+	}
+	if when == Synced {
+		err = s.disk.ApplyNoSyncWait(batch, pebble.Sync)
+	} else {
+		err = s.disk.Apply(batch, pebble.NoSync)
+	}
+	if err != nil {
+		return 0, err
+	}
+	seq = lastSequence(batch)
+	Raise(&s.lastSeq, seq)
+	return seq, nil
 }
 
 // lastSequence returns the last sequence of a batch that was applied. It returns 0 for a batch without a sequence: an

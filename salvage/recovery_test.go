@@ -275,7 +275,7 @@ func TestRecover_taken(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	other := sync.OnceFunc(func() { check(t, os.Mkdir(to, 0o700)) })
 	_, err := salvage.Recover(t.Context(), dir, to, options(), salvage.Options{Progress: func(uint64, uint64) { other() }})
-	if !errors.Is(err, fs.ErrExist) || err.Error() != "salvage: "+to+" is a directory already: want a name that nothing has" {
+	if !errors.Is(err, fs.ErrExist) || err.Error() != "salvage: new store: "+to+" is a directory already: want a name that nothing has" {
 		t.Error(err)
 	}
 	left, err := os.ReadDir(filepath.Dir(to))

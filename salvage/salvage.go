@@ -294,7 +294,7 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 		o.FS = vfs.Default
 	}
 	if _, err := o.FS.Stat(newDir); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("salvage: %w", dirsync.Taken(o.FS, newDir, cmp.Or(err, fs.ErrExist)))
+		return nil, fmt.Errorf("salvage: new store: %w", dirsync.Taken(o.FS, newDir, cmp.Or(err, fs.ErrExist)))
 	}
 	from, err := open(ctx, dir, o, true)
 	if err != nil {
@@ -313,7 +313,7 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 	}
 	if err == nil {
 		if err = o.FS.Rename(part, newDir); err != nil {
-			err = fmt.Errorf("salvage: %w", dirsync.Taken(o.FS, newDir, err))
+			err = fmt.Errorf("salvage: new store: %w", dirsync.Taken(o.FS, newDir, err))
 		}
 	}
 	if err == nil {

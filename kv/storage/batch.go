@@ -205,7 +205,7 @@ func (b *Batch) load(kind Kind, key, value []byte) bool {
 		b.Delete(key)
 	case kind == KindRangeDelete:
 		b.DeleteRange(key, value)
-	case kind == KindMerge && partOf(key).Part >= format.PartLayers:
+	case kind == KindMerge && partOf(key).Part >= format.PartLayers && !block.IsUnjoined(value): // addTo joins all of these
 		b.Merge(key, value)
 	default:
 		return false

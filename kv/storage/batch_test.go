@@ -123,11 +123,14 @@ func TestBatch_load(t *testing.T) {
 		"no metadata": func(b *pebble.Batch) error {
 			return b.DeleteRange([]byte{format.TagMeta}, []byte{format.TagMeta + 1}, nil)
 		},
-		"an empty key":              func(b *pebble.Batch) error { return b.Set(nil, nil, nil) },
-		"a header of nothing":       func(b *pebble.Batch) error { return b.Delete([]byte{format.TagHeader}, nil) },
-		"an object of nothing":      func(b *pebble.Batch) error { return b.Set(format.AppendObjectKey(nil, 7), nil, nil) },
-		"an operand of a counter":   func(b *pebble.Batch) error { return b.Merge(format.AppendCountersKey(nil, 1, 2), nil, nil) },
-		"an operand of a header":    func(b *pebble.Batch) error { return b.Merge(format.AppendHeaderKey(nil, 1, nil), nil, nil) },
+		"an empty key":            func(b *pebble.Batch) error { return b.Set(nil, nil, nil) },
+		"a header of nothing":     func(b *pebble.Batch) error { return b.Delete([]byte{format.TagHeader}, nil) },
+		"an object of nothing":    func(b *pebble.Batch) error { return b.Set(format.AppendObjectKey(nil, 7), nil, nil) },
+		"an operand of a counter": func(b *pebble.Batch) error { return b.Merge(format.AppendCountersKey(nil, 1, 2), nil, nil) },
+		"an operand of a header":  func(b *pebble.Batch) error { return b.Merge(format.AppendHeaderKey(nil, 1, nil), nil, nil) },
+		"items that are not stored so": func(b *pebble.Batch) error { // with a layout of no blocks
+			return b.Merge(format.AppendBlockKey(nil, 1, 2, 3), []byte{0xff, 0, 0, 0, 0}, nil)
+		},
 		"a kind that nobody writes": func(b *pebble.Batch) error { return b.SingleDelete([]byte{format.TagExpiry, 1}, nil) },
 	} {
 		forged := new(pebble.Batch)

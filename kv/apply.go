@@ -264,6 +264,7 @@ func (p *applier) header(key string, value []byte) bool {
 	p.db.put(sh, o)
 	sh.mu.Unlock()
 	p.db.shutIfOver(o)
+	p.db.residency.Wait() // ristretto refuses what comes under a key of which it has not counted the first thing yet
 	p.db.residency.Put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
 	p.db.residency.Await()
 	return true

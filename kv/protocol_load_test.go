@@ -291,3 +291,49 @@ func TestEvict_olderChunk(t *testing.T) {
 	}
 	s.wantConsistent()
 }
+
+// A long lookup whose object is closed meanwhile begins again once it needs the disk. Otherwise it would read the same blocks
+// again for each item, as blocks of a closed object are not kept.
+func TestRead_closedMeanwhile(t *testing.T) {
+	s, w := openCold(t)
+	s.must(w.Commit())
+	s.forget("k")
+	runs := 0
+	s.must(s.Read(func(r kv.Reader) error {
+		o, err := r.Lookup([]byte("k"))
+		if err != nil {
+			return err
+		}
+		if runs++; runs == 1 {
+			s.EvictObject(o)
+		}
+		first, err := r.Load(o, o.Layers()[0], 1)
+		if err != nil {
+			return err
+		}
+		if again := o.Layers()[0].InMemory(1); again == nil || !block.IsSet(o.Layers()[0].Words(first), 8) {
+			t.Errorf("run %d: the block is not in memory, or lacks a bit", runs)
+		}
+		return nil
+	}))
+	if runs != 2 {
+		t.Errorf("the lookup ran %d times, want 2", runs)
+	}
+}
+
+// An object that grows right after it was opened stays open: the cache may not have counted the one before yet.
+func TestApply_grownWhenOpened(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	for i := range 300 {
+		s.forget("k")
+		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+			_, err := w.Relayer(o, []byte{byte(i)}, func(int) bool { return true })
+			return err
+		}))
+		s.AwaitCache()
+		if s.Opened([]byte("k")) == nil {
+			t.Fatalf("round %d: the object is closed", i)
+		}
+	}
+}

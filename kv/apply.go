@@ -25,8 +25,8 @@ type applier struct {
 	held    []*Object // those whose words are busy
 	started []place   // of blocks of slots that are about to change
 
-	removed []string  // keys under which the open object is no longer
-	dropped []layerID // layers that objects lose
+	removed []string         // keys under which the open object is no longer
+	dropped map[layerID]bool // layers that objects lose
 
 	// A large commit changes thousands of blocks. Its changes are collected, and two goroutines make them, each in
 	// blocks of its own.
@@ -127,7 +127,7 @@ func (p *applier) reset() {
 	if cap(p.changes) > 2*maxKeptBlocks {
 		p.changes = nil
 	}
-	*p = applier{begun: p.begun[:0], held: p.held[:0], started: p.started[:0], removed: p.removed[:0], dropped: p.dropped[:0],
+	*p = applier{begun: p.begun[:0], held: p.held[:0], started: p.started[:0], removed: p.removed[:0],
 		changes: p.changes[:0], patchers: p.patchers}
 }
 
@@ -171,7 +171,10 @@ func (p *applier) applyPart(c storage.Change) {
 	k, o := c.Part, p.find(c.Part.Object)
 	switch {
 	case c.Kind == storage.KindDelete && k.Part == format.PartCounters:
-		p.dropped = append(p.dropped, layerID{k.Object, k.Rest})
+		if p.dropped == nil {
+			p.dropped = make(map[layerID]bool)
+		}
+		p.dropped[layerID{k.Object, k.Rest}] = true
 	case o == nil:
 	case c.Kind == storage.KindMerge && k.Part >= format.PartLayers:
 		if l := o.layer(k.Part - format.PartLayers); l != nil && k.Rest < l.Spec().Blocks {
@@ -274,7 +277,7 @@ func (p *applier) header(key string, value []byte) bool {
 func (p *applier) layersOf(h *format.Header, old *Object) (layers, gone []*Layer) {
 	for _, spec := range h.Layers {
 		l := old.layer(spec.Number)
-		if l == nil || slices.Contains(p.dropped, idOf(l)) {
+		if l == nil || p.dropped[idOf(l)] {
 			if l = memory.NewLayer(h.ID, spec); l.KeepsOne() {
 				l.KeepOne(memory.ZeroLine)
 			}

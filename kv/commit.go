@@ -90,13 +90,13 @@ func (w *Writer) build() error {
 	w.forgetGone()
 	w.stageDrops()
 	w.stageKeys()
-	w.stageBits()
 	w.stageSlots()
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
 			w.batch.SetCounters(s.layer.Object(), s.layer.Number(), s.counters)
 		}
 	}
+	w.stageBits() // last, see mayPend
 	return storage.RefuseSize(storage.CommitSize(&w.batch), w.db.MaxCommit())
 }
 
@@ -115,17 +115,18 @@ func (w *Writer) stageBits() {
 	}
 }
 
-// mayPend reports whether the commit is likely to be pending, and leaves so much room in a batch that an upper bound of its size
-// will do.
+// mayPend reports whether the commit is likely to be pending, and fits into a commit with an upper bound of what its bits take.
+// Everything else is in the batch.
 func (w *Writer) mayPend() bool {
 	if w.level == Always || w.gate != gateShared || w.sequence {
 		return false
 	}
-	most := 0
+	const key = 40 // bytes of the key of a block, and of lengths, at most
+	most := storage.CommitSize(&w.batch)
 	for i := range w.bits {
-		most += storage.PerEntry + block.MaxHeader + w.bits[i].ChangeSize()
+		most += storage.PerEntry + key + block.MaxHeader + w.bits[i].ChangeSize()
 	}
-	return most <= w.db.MaxCommit()/2
+	return most <= w.db.MaxCommit()
 }
 
 // apply gives the batch to storage and applies it to the cache.

@@ -1,6 +1,7 @@
 package kv_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -278,5 +279,46 @@ func TestApply_large(t *testing.T) {
 		if s.must(err); compared < blocks/2 {
 			t.Errorf("%d blocks are in memory, want most of %d", compared, blocks)
 		}
+	}
+}
+
+// What Room leaves for a commit fits, at every level: items that are to be joined with others do not count for more.
+func TestGather_room(t *testing.T) {
+	for _, level := range []kv.Durability{kv.Always, kv.NoSync} {
+		s := openGathering(t, &kv.Options{InMemory: true, Durability: kv.NoSync, MemTableSize: 256 << 10}, newStops())
+		s.create("k")
+		rng := rand.New(rand.NewPCG(7, 8))
+		err := s.DB.Write(level, [][]byte{[]byte("k"), []byte("s")}, func(w *kv.Writer) error {
+			o, err := w.Object([]byte("k"))
+			if err != nil {
+				return err
+			}
+			l := o.Layers()[0]
+			for blk := range uint64(3) {
+				layout, hashes := itemsOf(rng, l, 0, 0)
+				for range 520 {
+					part := ^uint64(0) / l.Spec().Blocks
+					h := blk*part + part/4 + rng.Uint64N(part/2)
+					if of, _ := layout.Block(h); of != blk {
+						panic(of)
+					}
+					hashes = append(hashes, h)
+				}
+				if _, _, err := w.SetItems(o, l, layout, blk, hashes, make([]bool, len(hashes))); err != nil {
+					return err
+				}
+			}
+			if _, err = w.Set([]byte("s"), bytes.Repeat([]byte("v"), 37<<10), kv.SetOptions{}); err != nil {
+				return err
+			}
+			if w.Room() < 0 {
+				t.Error("there is no room left")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("level %v: %v", level, err)
+		}
+		s.Close()
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Replay makes a record of another store's log, as its Options.Log was given it, a commit of this one. A store that began as a
 // backup of the other and replays all later records in their order has the same keys, blocks and counters. Nothing else may
-// write to it meanwhile, and no service may run that does. The errors are ErrCorrupt for what is no such record, and those of
+// write to it meanwhile, and no service may run that does. Watches are not told. The errors are ErrCorrupt for what is no such record, and those of
 // Write.
 func (db *DB) Replay(ctx context.Context, record []byte) error {
 	w, err := db.beginAll(ctx, NoSync)

@@ -204,6 +204,9 @@ func (b *Batch) load(kind Kind, key, value []byte) bool {
 	case kind == KindDelete:
 		b.Delete(key)
 	case kind == KindRangeDelete:
+		if bytes.Compare(value, []byte{key[0] + 1}) > 0 {
+			return false // it reaches into keys of another kind
+		}
 		b.DeleteRange(key, value)
 	case kind == KindMerge && partOf(key).Part >= format.PartLayers && !block.IsUnjoined(value): // addTo joins all of these
 		b.Merge(key, value)

@@ -123,6 +123,9 @@ func TestBatch_load(t *testing.T) {
 		"no metadata": func(b *pebble.Batch) error {
 			return b.DeleteRange([]byte{format.TagMeta}, []byte{format.TagMeta + 1}, nil)
 		},
+		"keys of two kinds": func(b *pebble.Batch) error {
+			return b.DeleteRange(format.AppendMetaKey(nil, format.MetaKeys), []byte{format.TagMeta + 2}, nil)
+		},
 		"an empty key":            func(b *pebble.Batch) error { return b.Set(nil, nil, nil) },
 		"a header of nothing":     func(b *pebble.Batch) error { return b.Delete([]byte{format.TagHeader}, nil) },
 		"an object of nothing":    func(b *pebble.Batch) error { return b.Set(format.AppendObjectKey(nil, 7), nil, nil) },

@@ -313,7 +313,7 @@ var protocols = []mutation{
 		"		storage.DeleteAll(w.db.store, &w.batch, from, to)\n",
 		"		_, _, _ = from, to, storage.KindSet\n"}),
 	inKV("a layer that was dropped goes on under its number", edit{"kv/apply.go",
-		"l == nil || slices.Contains(p.dropped, idOf(l))", "l == nil"}),
+		"l == nil || p.dropped[idOf(l)]", "l == nil"}),
 	inKV("a key is dropped before another gets its object", edit{"kv/apply.go",
 		"			p.removed = append(p.removed, string(c.Key[format.HeaderKeyPrefix:]))\n",
 		"			p.removed = append(p.removed, string(c.Key[format.HeaderKeyPrefix:]))\n			p.dropKey(p.removed[len(p.removed)-1])\n"}),

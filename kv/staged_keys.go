@@ -176,7 +176,9 @@ func (w *Writer) stageKeys() {
 		key := []byte(v.key)
 		w.sequence = w.sequence || v.stored != nil && !v.stored.inline() || v.object != nil && !v.object.inline()
 		if v.object != nil {
-			w.set(w.db.headerKey(w.scratch[:0], key), format.AppendHeader(nil, v.object.header))
+			at := w.db.headerKey(w.scratch[:0], key)
+			w.scratch = format.AppendHeader(at, v.object.header)
+			w.batch.Set(w.scratch[:len(at)], w.scratch[len(at):])
 		} else {
 			w.delete(w.db.headerKey(w.scratch[:0], key))
 		}

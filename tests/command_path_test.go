@@ -87,6 +87,11 @@ func TestCommands_answerFromMemory(t *testing.T) {
 	if r := s.Do(t.Context(), commandWords("BF.ADD bf item")); r.Int() != 0 { // its log surely has the item now
 		t.Fatal(r)
 	}
+	for _, line := range []string{"CF.EXISTS cf item", "CBF.EXISTS cbf item"} { // the first lookup reads a filter from Pebble
+		if r := s.Do(t.Context(), commandWords(line)); r.Int() != 1 {
+			t.Fatalf("%s: %v", line, r)
+		}
+	}
 	err = db.Store().Write(kv.NoSync, [][]byte{[]byte("bf"), []byte("cf"), []byte("cbf")}, func(*kv.Writer) error {
 		for line, want := range map[string]int64{
 			"BF.ADD bf item": 0, "BF.EXISTS bf item": 1, "BF.EXISTS bf other": 0, "CF.ADDNX cf item": 0,

@@ -292,11 +292,12 @@ func TestEvict_olderChunk(t *testing.T) {
 	s.wantConsistent()
 }
 
-// A long lookup whose object is closed meanwhile begins again once it needs the disk. Otherwise it would read the same blocks
-// again for each item, as blocks of a closed object are not kept.
+// A long lookup of slots whose object is closed meanwhile begins again. Otherwise it would read the same blocks again for each
+// item, as blocks of a closed object are not kept.
 func TestRead_closedMeanwhile(t *testing.T) {
-	s, w := openCold(t)
-	s.must(w.Commit())
+	s := openStore(t, inMemory())
+	s.createSlots("k")
+	s.must(s.putSlot("k", 0, 1, 7, 8))
 	s.forget("k")
 	runs := 0
 	s.must(s.Read(func(r kv.Reader) error {
@@ -307,12 +308,11 @@ func TestRead_closedMeanwhile(t *testing.T) {
 		if runs++; runs == 1 {
 			s.EvictObject(o)
 		}
-		first, err := r.Load(o, o.Layers()[0], 1)
-		if err != nil {
+		if _, err := r.Load(o, o.Layers()[0], 1); err != nil {
 			return err
 		}
-		if again := o.Layers()[0].InMemory(1); again == nil || !block.IsSet(o.Layers()[0].Words(first), 8) {
-			t.Errorf("run %d: the block is not in memory, or lacks a bit", runs)
+		if o.Layers()[0].InMemory(1) == nil {
+			t.Errorf("run %d: the block is not in memory", runs)
 		}
 		return nil
 	}))

@@ -91,14 +91,15 @@ func (s *live) section(o *Object) *memory.SlotSection {
 	return &s.sections[n]
 }
 
-// load ends the run of a lookup whose object was closed or replaced meanwhile, once it needs the disk: no block of it would be
-// kept in memory any more, so a lookup of many items would read the same blocks again and again.
+// load ends the run of a lookup of slots whose object was closed or replaced meanwhile. Its section cannot be valid, and no block
+// of the object would be kept in memory any more, so a lookup of many items would read the same blocks again and again. For bits
+// an object that was closed will do, see ValidOnDisk.
 func (s *live) load(o *Object, l *Layer, blk uint64) (*Line, error) {
-	if o.memory.Ended() && l.InMemory(blk) == nil {
-		s.moved = true
-		return nil, errMoved
-	}
 	if o.header.Family != block.FamilyBits {
+		if o.memory.Ended() {
+			s.moved = true
+			return nil, errMoved
+		}
 		s.section(o).Note(l, blk)
 	}
 	return s.db.load(o, l, blk)

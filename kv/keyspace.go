@@ -13,8 +13,8 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// The open objects, by key. An object enters the map in two ways: a commit that creates or changes it puts the new
-// incarnation there, or a lookup that does not find it reads its header from Pebble. It leaves the map by a commit
+// The open objects, by key. An object enters the map in two ways: a commit that changes it while it is open puts the
+// new incarnation there, or a lookup that does not find it reads its header from Pebble. It leaves the map by a commit
 // that drops, renames or replaces it, or by eviction. At most one live incarnation of an object exists, so a commit
 // changes the same blocks that every lookup reads.
 //

@@ -39,7 +39,8 @@ type Layer struct {
 	one Slot
 	dir []atomic.Pointer[chunk]
 
-	// closed is set when the object is closed to save memory, and while it is built: then no block stays in one. For an object that was open it changes under the shard's lock.
+	// closed is set when the object is closed to save memory, and while it is built: then no block stays in one. For
+	// an object that was open it changes under the shard's lock.
 	closed atomic.Bool
 
 	// counters are changed by commits, under the key's write lock or with the gate held alone, and read without a lock.

@@ -71,7 +71,7 @@
 //     lookup whose filter changes several times meanwhile waits for the writer, and may return ErrBusy too;
 //   - everything in a transaction or a snapshot returns ErrEnded after its end.
 //
-// After ErrFailed the outcome of a write is unknown. After any other error nothing is written, with one exception: if
+// After ErrFailed and ErrOutcomeUnknown the outcome of a write is unknown. After any other error nothing is written, with one exception: if
 // AddMany or DeleteMany returns an *ItemError, the items before that item are written; AddMany of a cuckoo filter also
 // writes later items that find room.
 //
@@ -173,6 +173,8 @@ var (
 	ErrFailed             = kv.ErrFailed             // the disk failed: close the store and open it again
 	ErrUnfinishedBackup   = kv.ErrUnfinishedBackup   // the backup was not made; there is nothing under its name
 	ErrBusy               = kv.ErrBusy               // the write has waited too long for an open transaction that does nothing
+	ErrNotLeader          = kv.ErrNotLeader          // the store is of a group, and another leads it; nothing was written
+	ErrOutcomeUnknown     = kv.ErrOutcomeUnknown     // the store ceased to lead its group meanwhile: the write may or may not have been made
 	ErrNested             = kv.ErrNested             // the write is inside a transaction, but not part of it
 	ErrClosed             = kv.ErrClosed             // the store is closed
 	ErrCorrupt            = kv.ErrCorrupt            // stored data is damaged

@@ -49,6 +49,13 @@ var (
 	// transaction that was not used kept it waiting. Nothing was written.
 	ErrBusy = errors.New("kv: a transaction keeps all other writes waiting")
 
+	// ErrNotLeader is returned by every write on a store of a group that does not lead the group. Nothing was written.
+	ErrNotLeader = storage.ErrNotLeader
+
+	// ErrOutcomeUnknown is returned by a write on a store that ceased to lead its group meanwhile, and for an answer that rests on
+	// such a write: the group may have the write, now or later, or may never have it.
+	ErrOutcomeUnknown = storage.ErrOutcomeUnknown
+
 	// ErrNested is returned by a write that is made inside a transaction's function, or with the transaction's
 	// context, and is not part of the transaction: it would wait for itself. Nothing was written.
 	ErrNested = errors.New("kv: inside of a transaction, and not part of it")

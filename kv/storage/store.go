@@ -143,6 +143,9 @@ var (
 	ErrFailed   = errors.New("kv: store has failed, outcome of unfinished commits unknown; close it and open it again")
 	ErrTooLarge = errors.New("kv: too large")
 
+	ErrNotLeader      = errors.New("kv: this store does not lead its group, nothing was written")
+	ErrOutcomeUnknown = errors.New("kv: this store ceased to lead its group, the outcome is unknown: the write may or may not have been made")
+
 	// ErrNotFound is returned for a key under which nothing is stored.
 	ErrNotFound = pebble.ErrNotFound
 )

@@ -23,6 +23,8 @@ const (
 	roaring    = "github.com/RoaringBitmap/roaring"
 	xxhash     = "github.com/cespare/xxhash"
 	gobreaker  = "github.com/sony/gobreaker"
+	raft       = "go.etcd.io/raft"
+	protobuf   = "google.golang.org/protobuf" // of raft's messages
 )
 
 // rule says what the packages that match a pattern may import besides the standard library. Patterns are
@@ -108,6 +110,8 @@ var rules = []rule{
 	{packages: "server/resp", ours: []string{"module/reply"}},
 	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},
 	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
+	{packages: "replica/entry"},
+	{packages: "replica/member", ours: []string{"replica/entry"}, others: []string{raft, protobuf}},
 	{packages: "cmd/kvshell/internal/crashpoint"},
 	{packages: "cmd/kvshell/internal/system"},
 	{packages: "cmd/kvshell/internal/suggest"},

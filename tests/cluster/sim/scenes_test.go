@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sievekv/sievekv/replica/entry"
+	"github.com/sievekv/sievekv/replica/member"
+)
+
+// scene is a healthy group of three that has committed some records, with a disk that is synced, and what it was before.
+func scene(t *testing.T) *sim {
+	t.Helper()
+	s := newSim(1, Options{Members: 3, Damage: true})
+	s.quiet = true
+	s.commit(t, 10)
+	for _, id := range s.ids {
+		s.nodes[id].disk.syncMachine()
+		s.nodes[id].older = []older{{s.nodes[id].disk.now(), s.nodes[id].disk.synced()}}
+	}
+	s.commit(t, 10)
+	return s
+}
+
+// commit commits records.
+func (s *sim) commit(t *testing.T, records int) {
+	t.Helper()
+	done := len(s.truth.acked) + records
+	for i := 0; len(s.truth.acked) < done; i++ {
+		if s.propose(); i > 1000 || s.err != nil {
+			t.Fatalf("%d of %d records committed: %v", len(s.truth.acked), done, s.err)
+		}
+		s.round()
+	}
+	for !s.equal() {
+		s.round()
+	}
+}
+
+// leader returns the node that leads, and another.
+func (s *sim) leader() (leads, follows *node) {
+	for _, id := range s.ids {
+		if n := s.nodes[id]; n.m != nil && n.machine.leads != 0 {
+			leads = n
+		} else {
+			follows = n
+		}
+	}
+	return leads, follows
+}
+
+// refuses expects that a node does not go on, and says so in these words.
+func (n *node) refuses(t *testing.T, words string) {
+	t.Helper()
+	if n.broken == nil || !strings.Contains(n.broken.Error(), words) {
+		t.Errorf("node %d: %v, want an error with: %s", n.id, n.broken, words)
+	}
+}
+
+func TestScene_logLost(t *testing.T) {
+	s := scene(t)
+	_, n := s.leader()
+	n.disk.syncMachine()
+	n.crash()
+	n.disk.log = []logState{n.older[0].log}
+	n.restart()
+	n.refuses(t, "the store has applied the log up to index 22, but the log ends at 12: the log has lost entries, or is another's")
+}
+
+func TestScene_oldStore(t *testing.T) {
+	s := scene(t)
+	_, n := s.leader()
+	n.disk.syncMachine()
+	n.truncate()
+	n.crash()
+	n.disk.machine = []member.State{n.older[0].machine}
+	n.restart()
+	n.refuses(t, "the store has applied the log up to index 12, but the log begins at 23: the store is an older one")
+}
+
+func TestScene_anotherTerm(t *testing.T) {
+	s := scene(t)
+	_, n := s.leader()
+	n.disk.syncMachine()
+	n.crash()
+	log := n.disk.now()
+	last := log.entries[len(log.entries)-1]
+	log.entries = append(log.entries[:len(log.entries)-1:len(log.entries)-1], &pb.Entry{Index: last.Index, Term: new(last.GetTerm() + 1)})
+	n.disk.log = []logState{log}
+	n.restart()
+	n.refuses(t, "has applied index 22 in term 2, but the log has term 3 there")
+}
+
+func TestScene_commitLost(t *testing.T) {
+	s := scene(t)
+	_, n := s.leader()
+	n.crash()
+	log := n.older[0].log
+	log.hs = &pb.HardState{Term: new(uint64(1)), Vote: log.hs.Vote, Commit: new(uint64(20))}
+	n.disk.log, n.disk.machine = []logState{log}, []member.State{n.older[0].machine}
+	n.restart()
+	n.refuses(t, "the log says that index 20 is committed, but ends at 12")
+}
+
+// A whole directory is put back: the log and the store fit, and the member has answered for more.
+func TestScene_oldDirectory(t *testing.T) {
+	s := scene(t)
+	_, n := s.leader()
+	n.crash()
+	n.disk.log, n.disk.machine = []logState{n.older[0].log}, []member.State{n.older[0].machine}
+	n.restart()
+	for range 5 {
+		s.round()
+	}
+	n.refuses(t, "has answered for the log up to index 22, but its log ends at 12: it has lost entries")
+}
+
+// Two whole directories are put back. The two can elect one of them, and the third must not follow it, nor be counted.
+func TestScene_oldMajority(t *testing.T) {
+	s := scene(t)
+	leads, third := s.leader()
+	for _, id := range s.ids {
+		if n := s.nodes[id]; n != third {
+			n.crash()
+			n.disk.log, n.disk.machine = []logState{n.older[0].log}, []member.State{n.older[0].machine}
+			n.restart()
+		}
+	}
+	third.crash()
+	for range 100 { // the third is away meanwhile
+		s.round()
+	}
+	if leads, _ := s.leader(); leads == nil {
+		t.Fatal("nobody leads")
+	}
+	third.restart()
+	for range 100 {
+		s.propose()
+		s.round()
+	}
+	if !third.alarmed {
+		t.Error("the third node says nothing")
+	}
+	if at := third.m.State(); at.Index != 22 {
+		t.Errorf("the third node has applied %d", at.Index)
+	}
+	_ = leads
+}
+
+func TestScene_leaderCounts(t *testing.T) {
+	s := scene(t)
+	n, other := s.leader()
+	n.do(func() {
+		n.m.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: new(other.id), To: new(n.id), Term: new(n.machine.leads), Index: new(uint64(23))})
+	})
+	n.refuses(t, "has the log up to index 23, the leader 3 only up to 22: the leader's log has lost entries")
+}
+
+func TestScene_storesDiffer(t *testing.T) {
+	s := scene(t)
+	_, n := s.leader()
+	n.disk.syncMachine()
+	n.crash()
+	state := n.disk.synced()
+	state.Hash = entry.Hash{1}
+	n.disk.machine = []member.State{state}
+	n.restart()
+	s.propose()
+	s.round()
+	s.round()
+	n.refuses(t, "its proposer had applied index 22 with hash")
+}
+
+// A leader without other voters, whose commit index was lost with the power, has acknowledged more than it knows to be committed.
+func TestScene_lonelyRead(t *testing.T) {
+	s := newSim(1, Options{Members: 1})
+	s.quiet = true
+	s.commit(t, 3)
+	n := s.nodes[1]
+	log := n.disk.now()
+	log.hs = &pb.HardState{Term: log.hs.Term, Vote: log.hs.Vote, Commit: new(uint64(1))}
+	n.crash()
+	n.disk.log, n.disk.machine = []logState{log}, []member.State{n.disk.machine[0]}
+	n.restart()
+	for range 30 {
+		s.read(n)
+		n.do(func() { n.m.Tick() })
+		n.persist()
+		n.deliver()
+	}
+	for range 3 {
+		s.round()
+	}
+	s.read(n)
+	if s.err != nil || s.result.Reads == 0 {
+		t.Errorf("%d reads answered, %v", s.result.Reads, s.err)
+	}
+}

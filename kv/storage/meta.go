@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -67,21 +68,29 @@ func (s *Store) checkEmpty() error {
 	return nil
 }
 
-// writeMeta makes the identity of a new store.
-func (s *Store) writeMeta() error {
-	m := format.StoreMeta{Seed: s.opts.Seed}
+// newIdentity draws the identity of a new store.
+func (s *Store) newIdentity() (m format.StoreMeta, err error) {
 	if _, err := io.ReadFull(rand.Reader, m.ID[:]); err != nil {
-		return text.After(err, "kv: store id")
+		return m, text.After(err, "kv: store id")
 	}
 	if err := seeds.Read(m.ID[:format.KeySeedLen]); err != nil {
-		return text.After(err, "kv: seed of keys")
+		return m, text.After(err, "kv: seed of keys")
 	}
 	var seed [8]byte
 	if err := seeds.Read(seed[:]); err != nil {
-		return text.After(err, "kv: seed of items")
+		return m, text.After(err, "kv: seed of items")
 	}
-	if m.Seed == 0 {
-		m.Seed = binary.LittleEndian.Uint64(seed[:])
+	m.Seed = cmp.Or(s.opts.Seed, binary.LittleEndian.Uint64(seed[:]))
+	return m, nil
+}
+
+// writeMeta makes the identity of a new store.
+func (s *Store) writeMeta() (err error) {
+	m := s.opts.Identity
+	if m == (format.StoreMeta{}) {
+		if m, err = s.newIdentity(); err != nil {
+			return err
+		}
 	}
 	if err := s.writeSidecar(m.ID, format.SidecarUnknown); err != nil { // first, so that no store is without one
 		return err

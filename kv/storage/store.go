@@ -26,7 +26,7 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// Options configure a store. Every field but LockTimeout, FlushAfter and Pause has to be set; kv.Options says what the fields mean.
+// Options configure a store. Every field but LockTimeout, Identity, FlushAfter and Pause has to be set; kv.Options says what the fields mean.
 type Options struct {
 	FS                vfs.FS
 	InMemory          bool
@@ -36,6 +36,7 @@ type Options struct {
 	TableCacheSize    int64
 	MemTableSize      int
 	Seed              uint64
+	Identity          format.StoreMeta // of a new store; zero draws one
 	BallastSize       int64
 	MinFreeSpace      int64
 	FreeSpaceInterval time.Duration

@@ -176,7 +176,7 @@ func Start(c Config) (*Member, error) {
 		Logger: c.Logger,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start: %w", err)
+		return nil, err
 	}
 	return m, nil
 }

@@ -1,0 +1,49 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage/image"
+	"github.com/sievekv/sievekv/kv/text"
+)
+
+// WriteImage writes everything that a snapshot has, for ReceiveImage.
+func WriteImage(ctx context.Context, snap *Snapshot, w io.Writer) (err error) {
+	it, err := snap.NewIterWithContext(ctx, &IterOptions{})
+	if err != nil {
+		return ReadError(err, "image of the store")
+	}
+	_, err = image.Write(ctx, it, w)
+	return errors.Join(err, it.Close())
+}
+
+// ReceiveImage reads an image of another store into a directory, which must be empty, on the file system of the store.
+func (s *Store) ReceiveImage(ctx context.Context, dir string, r io.Reader) (image.Tables, error) {
+	return image.Receive(ctx, s.Files, dir, r)
+}
+
+// Replace puts an image in the place of everything that the store has, at once and durably: a crash leaves the old or the new.
+// Nothing may be pending, and nobody may write meanwhile. Snapshots that were made before have nothing any more: their readers must
+// be told. The tables' directory is no longer needed afterwards. The image is of a store with the same identity: hashes of items
+// and keys, and what else the store keeps in files of its own, rest on that.
+func (s *Store) Replace(ctx context.Context, t image.Tables) error {
+	if s.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	if of, err := format.DecodeStoreMeta(t.Identity); err != nil {
+		return err
+	} else if of != s.Meta {
+		return format.Corruptf("the image is of store %x with seed %x, this is %x with %x", of.ID, of.Seed, s.Meta.ID, s.Meta.Seed)
+	}
+	everything := pebble.KeyRange{Start: []byte{0}, End: []byte{0xff}}
+	if _, err := s.disk.IngestAndExcise(ctx, t.Paths, nil, nil, everything); err != nil {
+		return text.After(err, "kv: replacement of the store by an image")
+	}
+	s.last.Add(1)
+	return nil
+}

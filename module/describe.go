@@ -50,7 +50,7 @@ func (c *Command) AllCategories() []string {
 		}
 	}
 	switch c.Group { // Redis has other names for some groups, and no category for server commands
-	case "server":
+	case "server", "cluster":
 	case "generic":
 		add(true, "keyspace")
 	case "transactions":
@@ -138,6 +138,19 @@ func (c *Command) Keys(args [][]byte, f func(key []byte, flags string) bool) {
 			return
 		}
 	}
+}
+
+// FirstKeyOf returns the first argument that is a key. It is not ok if there is none. The number of arguments must be one that
+// the command takes.
+func (c *Command) FirstKeyOf(args [][]byte) (key []byte, ok bool) {
+	if c.FirstKey == 0 {
+		return nil, false
+	}
+	c.Keys(args, func(first []byte, _ string) bool {
+		key, ok = first, true
+		return false
+	})
+	return key, ok
 }
 
 // Docs returns the command's entry in the reply of COMMAND DOCS. The fields syntax and example are additions: Redis

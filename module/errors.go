@@ -1,6 +1,7 @@
 package module
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,6 +33,19 @@ func unknownCommand(words [][]byte) reply.Reply {
 // WrongType is the reply for a key of another type.
 var WrongType = reply.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 
+// notLeader is the reply for kv.ErrNotLeader. A server that knows the leader replaces it.
+var notLeader = reply.Error("NOTLEADER this store does not lead its group: nothing was written")
+
+// IsNotLeader reports whether a reply is that of ErrorReply for kv.ErrNotLeader.
+func IsNotLeader(r reply.Reply) bool {
+	return r.IsError() && bytes.Equal(r.Bytes(), notLeader.Bytes())
+}
+
+// OutcomeUnknown is the reply for kv.ErrOutcomeUnknown. Its first word is none of those after which clients repeat a command
+// by themselves: TRYAGAIN, READONLY, LOADING, MASTERDOWN, CLUSTERDOWN.
+var OutcomeUnknown = reply.Error("UNKNOWN the outcome of this command is unknown, because the node ceased to lead its group meanwhile: " +
+	"look whether it was done before you repeat it")
+
 // readOnly is the reply for a write to a store that is open read-only, with the words of Redis for a replica.
 var readOnly = reply.Error("READONLY You can't write against a read only store.")
 
@@ -44,6 +58,10 @@ func ErrorReply(err error) reply.Reply {
 		return reply.Error(string(text))
 	case errors.Is(err, kv.ErrWrongType):
 		return WrongType
+	case errors.Is(err, kv.ErrOutcomeUnknown):
+		return OutcomeUnknown
+	case errors.Is(err, kv.ErrNotLeader):
+		return notLeader
 	case errors.Is(err, kv.ErrCorrupt):
 		return reply.Error("CORRUPT " + plainText(err))
 	case errors.Is(err, kv.ErrNoSpace), errors.Is(err, kv.ErrFailed):

@@ -105,6 +105,11 @@ func (c *conn) permit(cmd *module.Command, args [][]byte) (reply.Reply, bool) {
 	}
 	denial := c.user.Check(cmd, args)
 	if denial == nil {
+		if c.server.group != nil && (!c.executing || cmd.Name == "EXEC") { // EXEC is decided as a whole
+			if elsewhere, refused := c.refer(cmd, args); refused {
+				return elsewhere, true
+			}
+		}
 		c.track(cmd, args)
 		if cmd.Flags&module.Admin != 0 {
 			c.server.warnings.tell(slog.LevelInfo, cmd.LowerName()+" "+c.user.Name(), "sievekv: admin command", "user", c.user.Name(), "client", c.net.RemoteAddr(), "command", cmd.LowerName())

@@ -134,8 +134,8 @@ func hello(c *conn, call *module.Call) reply.Reply {
 		reply.Field("version", reply.BulkString(RedisVersion)),
 		reply.Field("proto", reply.Int(int64(protocol))),
 		reply.Field("id", reply.Int(c.id)),
-		reply.Field("mode", reply.BulkString("standalone")),
-		reply.Field("role", reply.BulkString("master")),
+		reply.Field("mode", reply.BulkString(c.server.mode())),
+		reply.Field("role", reply.BulkString(c.server.role("replica"))),
 		reply.Field("modules", modules(c, call)),
 	)
 }
@@ -311,6 +311,9 @@ func (a *about) flags() string {
 	}
 	if a.tracking {
 		flags += "t"
+	}
+	if a.readOnly {
+		flags += "r"
 	}
 	if a.noEvict {
 		flags += "e"

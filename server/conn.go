@@ -49,8 +49,8 @@ type conn struct {
 	told          bool // the last reply says why the connection ends
 	silent        bool // the command that ran gets no reply
 
-	// writes are the replies to writes in out that replaceWrites replaces if the sync fails. unsettled says that a
-	// command of the batch ran at level no, so that the batch needs a sync.
+	// writes are the replies in out that replaceWrites replaces if the sync fails: those to writes, and in a group also those
+	// to reads. unsettled says that a command of the batch ran at level no, so that the batch needs a sync.
 	writes    []span
 	unsettled bool
 
@@ -75,6 +75,7 @@ type conn struct {
 	ahead  []byte // read from net by watch, at most aheadBytes
 
 	tracker *tracker // nil unless CLIENT TRACKING is on
+	grouped grouped  // for a store of a group
 
 	closing atomic.Bool   // shared: the connection ends after the current command
 	killed  atomic.Bool   // shared: the connection ends at once, without a reply
@@ -88,6 +89,7 @@ type conn struct {
 type span struct {
 	start, end int
 	cmd        *module.Command
+	asked      bool // it is to a read for which SIEVE.READ was given
 }
 
 // about is what other connections may ask about a connection.
@@ -103,6 +105,7 @@ type about struct {
 	in, out          int // bytes of buffers
 	noEvict, noTouch bool
 	tracking         bool
+	readOnly         bool
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -395,11 +398,14 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		c.account() // counts out with the reply; flush checks the limit
 		c.discharge()
 	}
-	if c.unsettled && cmd != nil && writes(cmd) && !queued {
-		c.writes = append(c.writes, span{start, len(c.out), cmd})
+	if cmd != nil && !queued {
+		c.noteSpan(cmd, start, r)
 	}
 	c.server.stats.countKeys(c.session)
 	c.ranTracked(cmd)
+	if c.server.group != nil {
+		c.ranGrouped(cmd)
+	}
 	c.noteQueued()
 	now := time.Now()
 	took := now.Sub(begin)
@@ -419,7 +425,16 @@ func (c *conn) runCharged(cmd *module.Command, words [][]byte) reply.Reply {
 	if cmd != nil && cmd.Name == "WATCH" && !c.mayWatch(words[1:]) {
 		return reply.Error("ERR watching so many keys takes more memory than " + clientsMemorySetting + " leaves")
 	}
-	return c.chargeWhole(cmd, c.run(cmd, words))
+	return c.chargeWhole(cmd, c.replaceNotLeader(c.run(cmd, words)))
+}
+
+// noteSpan notes the reply to a command that ends out and begins at start, if what it says depends on the batch's sync.
+func (c *conn) noteSpan(cmd *module.Command, start int, r reply.Reply) {
+	rests := c.server.group != nil && c.restsOnLead(cmd)
+	c.unsettled = c.unsettled || rests
+	if c.unsettled && (rests || writes(cmd)) && !(c.server.group != nil && isElsewhere(r)) {
+		c.writes = append(c.writes, span{start, len(c.out), cmd, c.grouped.next.asked})
+	}
 }
 
 // run runs a command.
@@ -518,7 +533,7 @@ func (c *conn) flush() bool {
 	c.clock = time.Time{}
 	if c.unsettled {
 		if err := c.server.db.Sync(); err != nil {
-			c.replaceWrites(module.ErrorReply(err))
+			c.replaceWrites(unsettled(err))
 		}
 		c.unsettled, c.writes = false, c.writes[:0]
 	}
@@ -555,11 +570,12 @@ func (c *conn) send() bool {
 	return true
 }
 
-// replaceWrites replaces each reply to a write of the batch by an error.
-func (c *conn) replaceWrites(failure reply.Reply) {
+// replaceWrites replaces each reply in writes by an error.
+func (c *conn) replaceWrites(failed func(span) reply.Reply) {
 	var out []byte
 	end := 0
 	for _, w := range c.writes {
+		failure := failed(w)
 		if !bytes.HasPrefix(c.out[w.start:w.end], []byte("-MISCONF ")) { // else it has been counted
 			c.server.stats.of(w.cmd).errors.countIn(failure)
 		}
@@ -574,6 +590,7 @@ func (c *conn) replaceWrites(failure reply.Reply) {
 func (c *conn) reset() {
 	c.leaveTransaction()
 	c.stopTracking()
+	c.grouped = grouped{}
 	c.newSession()
 	if c.authenticated { // RESET gives a stranger no more time
 		c.strangerSince = time.Now()
@@ -583,7 +600,7 @@ func (c *conn) reset() {
 	c.setStranger(!c.authenticated)
 	c.about.mu.Lock()
 	c.about.name, c.about.protocol = "", 2
-	c.about.noEvict, c.about.noTouch = false, false
+	c.about.noEvict, c.about.noTouch, c.about.readOnly = false, false, false
 	c.about.mu.Unlock()
 }
 

@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"runtime"
 	"time"
+
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // WithTimes returns options with other times for clients: for half a command, for the password, and to take a reply.
@@ -288,4 +291,16 @@ func (s *Server) Watched() int { return int(s.watched.Load()) }
 func (s *Server) Hold(bytes int64) (give func()) {
 	s.held.Add(bytes)
 	return func() { s.held.Add(-bytes) }
+}
+
+// WithReading returns options with another time that a read waits until it sees what SIEVE.READ asks.
+func (o Options) WithReading(d time.Duration) *Options {
+	o.own().reading = d
+	return &o
+}
+
+// Unsettled returns what takes the place of the reply to a command whose batch could not be settled. asked says that SIEVE.READ
+// was given.
+func Unsettled(err error, flags module.Flags, asked bool) reply.Reply {
+	return unsettled(err)(span{cmd: &module.Command{Flags: flags}, asked: asked})
 }

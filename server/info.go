@@ -25,13 +25,11 @@ func (h *hub) services() []module.Service {
 		section("Memory", memoryInfo),
 		section("Persistence", persistenceInfo),
 		section("Stats", statsInfo),
-		section("Replication", func(*Server) []module.InfoField {
-			return []module.InfoField{{Name: "role", Value: "master"}, {Name: "connected_slaves", Value: 0}}
-		}),
+		section("Replication", replicationInfo),
 		section("CPU", cpuInfo),
 		section("Commandstats", commandStatsInfo),
 		section("Errorstats", errorStatsInfo),
-		section("Cluster", func(*Server) []module.InfoField { return []module.InfoField{{Name: "cluster_enabled", Value: 0}} }),
+		section("Cluster", clusterInfo),
 		section("Keyspace", keyspaceInfo),
 		section("Filters", filtersInfo),
 	}
@@ -80,7 +78,7 @@ func serverInfo(s *Server) []module.InfoField {
 	up := int64(time.Since(s.started).Seconds())
 	fields := []module.InfoField{
 		{Name: "redis_version", Value: RedisVersion},
-		{Name: "redis_mode", Value: "standalone"},
+		{Name: "redis_mode", Value: s.mode()},
 		{Name: "server_name", Value: "sievekv"},
 		{Name: "os", Value: runtime.GOOS + " " + runtime.GOARCH},
 		{Name: "arch_bits", Value: 32 << (^uint(0) >> 63)},

@@ -44,6 +44,8 @@ type limits struct {
 	strangers int64         // the most strangers; 0 for a share of maxclients
 	grace     time.Duration // the least time before a stranger is closed to make room for another
 
+	reading time.Duration // how long a read waits until it sees what SIEVE.READ asks
+
 	metricsEvery time.Duration // the time between two requests for metrics
 
 	// The least and the most by which the answer to a password is delayed, once it is delayed at all.
@@ -59,6 +61,7 @@ func defaultLimits() limits {
 		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
 		watchAfter: 100 * time.Millisecond, linger: time.Second, giveUp: 1500 * time.Millisecond,
 		first: 10 * time.Second, handshake: 10 * time.Second, grace: 100 * time.Millisecond,
+		reading:       2 * time.Second, // less than most clients wait for a reply
 		metricsEvery:  20 * time.Millisecond,
 		shortestGuess: 50 * time.Millisecond, longestGuess: 2 * time.Second,
 		rest: 2 * time.Second, burst: 5 * time.Millisecond,

@@ -72,7 +72,9 @@ func commands() []module.Command {
 	users.Complexity, users.Subcommands = "O(N) for N users", aclCommands()
 	slow := server("SLOWLOG", -2, 0, "", "Answers the last commands that took longer than "+slowerThanSetting+".", "SLOWLOG GET 5", nil)
 	slow.Subcommands = slowLogCommands()
-	waiting := server("WAIT", 3, 0, "numreplicas timeout", "Answers how many replicas have the writes: 0, because there are no replicas.", "WAIT 0 100", wait)
+	waiting := server("WAIT", 3, module.Brief, "numreplicas timeout",
+		"Waits until so many other members of the group have everything written before, at most timeout milliseconds (0: for ever), and answers how many have; 0 at once if the store is alone.",
+		"WAIT 0 100", wait)
 	waiting.Categories = []string{"connection"}
 	return []module.Command{
 		login("HELLO", -1, "[protover [AUTH username password] [SETNAME name]]",
@@ -138,8 +140,12 @@ func shutdown(c *module.Call) reply.Reply {
 	return reply.OK
 }
 
+// longestWait is the longest timeout of WAIT, in milliseconds: a year.
+const longestWait = 365 * 24 * 60 * 60 * 1000
+
 func wait(c *module.Call) reply.Reply {
-	if _, ok := text.ParseInt(c.Args[0]); !ok {
+	replicas, ok := text.ParseInt(c.Args[0])
+	if !ok {
 		return errNotInteger
 	}
 	timeout, ok := text.ParseInt(c.Args[1])
@@ -148,6 +154,10 @@ func wait(c *module.Call) reply.Reply {
 		return reply.Error("ERR timeout is not an integer or out of range")
 	case timeout < 0:
 		return reply.Error("ERR timeout is negative")
+	}
+	if s := serverOf(c); s != nil && s.group != nil {
+		own, _ := c.Session.Connection.(*conn)
+		return waitInGroup(own, c, replicas, time.Duration(min(timeout, longestWait))*time.Millisecond)
 	}
 	return reply.Int(0) // no replica will ever have the writes, so waiting is useless
 }

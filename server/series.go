@@ -26,7 +26,7 @@ func (c *conn) next() (words [][]byte, ok bool, err error) {
 
 // mayJoin reports whether a command may be part of a series.
 func (c *conn) mayJoin(cmd *module.Command, words [][]byte) bool {
-	return c.authenticated && c.session.InSeries(c.server.ctx, cmd, words) && c.semaphore(cmd, words) == nil &&
+	return c.authenticated && c.session.InSeries(c.server.ctx, cmd, words) && c.runsHere(cmd) && c.semaphore(cmd, words) == nil &&
 		!c.user.Removed() && c.user.Check(cmd, words[1:]) == nil
 }
 
@@ -81,16 +81,17 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 	c.noteCommand(cmd, s.Words(0), begin)
 	c.chooseLevel(cmd, true)
 	c.track(cmd, s.Words(0)[1:])
+	if c.server.group != nil {
+		c.grouped.cmd, c.grouped.args = cmd, s.Args(0)
+	}
 	c.session.DoSeries(c.server.ctx, cmd, s)
 	before, failed := len(c.out), 0
 	for i := range s.Replies {
 		start := len(c.out)
-		s.Replies[i] = c.chargeWhole(cmd, s.Replies[i])
+		s.Replies[i] = c.chargeWhole(cmd, c.replaceNotLeader(s.Replies[i]))
 		c.answer(s.Replies[i])
 		failed += c.server.stats.countErrors(cmd, s.Replies[i])
-		if c.unsettled && writes(cmd) {
-			c.writes = append(c.writes, span{start, len(c.out), cmd})
-		}
+		c.noteSpan(cmd, start, s.Replies[i])
 	}
 	if c.replyBytes > 0 {
 		c.account()

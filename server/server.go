@@ -17,6 +17,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server/acl"
+	"github.com/sievekv/sievekv/server/cluster"
 )
 
 // Options configure a server. The zero value and a nil *Options mean the defaults.
@@ -37,6 +38,10 @@ type Options struct {
 	// ProtectedModeOff accepts clients from other machines even if there is no password.
 	ProtectedModeOff bool
 
+	// Group is the group that the store belongs to. Its module GroupModule must be among the store's modules, beside Module.
+	// Default nil: the store is alone.
+	Group cluster.Group
+
 	// Logger receives what an operator should know. Default: the store's logger.
 	Logger *slog.Logger
 
@@ -53,6 +58,7 @@ type Server struct {
 	host          *module.Host
 	slowerThan    func() int64 // the setting slowerThanSetting
 	opts          Options
+	group         cluster.Group // nil if the store is alone
 	logger        *slog.Logger
 	warnings      warnings
 	hub           *hub
@@ -108,6 +114,9 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	}
 	if o != nil {
 		s.opts = *o
+	}
+	if s.group = s.opts.Group; s.group != nil && s.host.Command([]byte(sieveRead)) == nil {
+		return nil, errors.New("server: Options.Group is set, and the store was opened without server.GroupModule() in Options.Modules")
 	}
 	if s.opts.limits != nil {
 		s.limits = *s.opts.limits

@@ -167,7 +167,8 @@ func (s *stats) total() (n uint64) {
 // errorKinds are the kinds of errors: their first words, except for fullKind. All others count as "other", so that
 // clients cannot make the list longer.
 var errorKinds = [...]string{
-	"ERR", "WRONGTYPE", "MISCONF", "CORRUPT", "READONLY", "NOAUTH", "NOPERM", "WRONGPASS", "NOPROTO", "EXECABORT", fullKind, "other",
+	"ERR", "WRONGTYPE", "MISCONF", "CORRUPT", "READONLY", "NOAUTH", "NOPERM", "WRONGPASS", "NOPROTO", "EXECABORT",
+	"MOVED", "CLUSTERDOWN", "UNKNOWN", "BEHIND", fullKind, "other",
 }
 
 // fullKind is the kind of answers that an item had no room in a filter. Their words differ, and some are numbers.

@@ -87,6 +87,21 @@ func QueuedLong(s *module.Session, mayTakeLong func(*module.Command) bool) (long
 	return slices.ContainsFunc(st.queued, func(q queued) bool { return mayTakeLong(q.cmd) }), st.writes()
 }
 
+// QueuedKey returns the first key of the commands that a session has queued, and whether one of them writes. It is not ok if
+// none of them has a key.
+func QueuedKey(s *module.Session) (key []byte, writes, ok bool) {
+	st, isOurs := s.Transactions.(*session)
+	if !isOurs {
+		return nil, false, false
+	}
+	for _, q := range st.queued {
+		if key, ok = q.cmd.FirstKeyOf(q.args); ok {
+			break
+		}
+	}
+	return key, st.writes(), ok
+}
+
 // Held returns what a session holds since MULTI and WATCH: the words of queued commands, the watched keys, and the
 // bytes of both.
 func Held(s *module.Session) (words, keys, bytes int) {

@@ -379,7 +379,7 @@ var protocols = []mutation{
 		"		level = kv.NoSync\n",
 		"		level = kv.Always\n"}),
 	inServer("a pipeline whose sync failed is answered", "^TestPipeline_failingSync$", edit{"server/conn.go",
-		"			c.replaceWrites(module.ErrorReply(err))\n",
+		"			c.replaceWrites(unsettled(err))\n",
 		""}),
 	inServer("the error of a sync comes after the reply that it replaces", "^TestPipeline_failingSync$", edit{"server/conn.go",
 		"		out = append(out, c.out[end:w.start]...)\n",
@@ -388,8 +388,8 @@ var protocols = []mutation{
 		" || cmd.Name == \"EXEC\" }",
 		" }"}),
 	inServer("the reply QUEUED is that of a write", "^TestPipeline_failingSync$", edit{"server/conn.go",
-		" && writes(cmd) && !queued {",
-		" && writes(cmd) && (!queued || true) {"}),
+		"	if cmd != nil && !queued {\n",
+		"	if cmd != nil && (!queued || true) {\n"}),
 
 	// Who may do what.
 	inServer("commands are run before the password is given", "^TestAuth(_|$)", edit{"server/conn.go",

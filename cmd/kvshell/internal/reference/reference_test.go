@@ -28,7 +28,7 @@ func TestRunExamples(t *testing.T) {
 		}
 		ran = append(ran, run.command.Name)
 	}
-	for _, c := range Table().Commands() {
+	for _, c := range memberTable().Commands() {
 		if !slices.Contains(ran, c.Name) {
 			t.Errorf("the example of %s was not run", c.Name)
 		}

@@ -169,11 +169,12 @@ type otherFile struct {
 	name string
 }
 
-// Write implements vfs.File. In a frozen directory it fails: Pebble would want to read again what it had written.
+// Write implements vfs.File. In a frozen directory it fails: Pebble would want to read again what it had written. A short
+// write is an error, since Pebble looks at nothing but the error.
 func (f *otherFile) Write(p []byte) (n int, err error) {
 	done, err := f.fs.other("write", f.name, func() (err error) {
 		n, err = f.File.Write(p)
-		return err
+		return shortWrite(n, len(p), err)
 	})
 	if !done {
 		return 0, ErrFrozen
@@ -185,7 +186,7 @@ func (f *otherFile) Write(p []byte) (n int, err error) {
 func (f *otherFile) WriteAt(p []byte, off int64) (n int, err error) {
 	done, err := f.fs.other("write", f.name, func() (err error) {
 		n, err = f.File.WriteAt(p, off)
-		return err
+		return shortWrite(n, len(p), err)
 	})
 	if !done {
 		return 0, ErrFrozen

@@ -109,6 +109,15 @@ func TestFS_short(t *testing.T) {
 	}
 }
 
+// A table that was written only in part has failed, and Pebble is told so.
+func TestFS_short_table(t *testing.T) {
+	f := &fault{site: site{"write", "sst"}, nth: 1, short: true}
+	frozen := freeze.New(&faultFS{FS: newDir(), dir: dir, fault: f}, dir, nil)
+	if _, err := must(frozen.Create("db/000002.sst", category)).Write([]byte("half")); !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("Write returned %v", err)
+	}
+}
+
 // While the ballast is being made, a write that needs its room waits for the current chunk at most. So does Close.
 func TestSpace_ballast_interrupted(t *testing.T) {
 	const pieces = 4

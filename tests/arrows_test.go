@@ -62,7 +62,9 @@ var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloo
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
-// ristretto by kv/residency alone, so that either can be replaced or upgraded there; tests may use them to crash a store.
+// ristretto by kv/residency alone, so that either can be replaced or upgraded there; tests may use them to crash a store. Raft's log
+// is a Pebble of its own: it has other keys, other options and other promises than a store, so it shares with kv/storage what keeps
+// Pebble from a failing disk (kv/freeze), and no more.
 var rules = []rule{
 	{packages: "kv/probe", others: []string{xxhash}},
 	{packages: "kv/internal/seeds"},
@@ -114,6 +116,7 @@ var rules = []rule{
 	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl", "server/cluster"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
 	{packages: "replica/entry"},
 	{packages: "replica/member", ours: []string{"replica/entry"}, others: []string{raft, protobuf}},
+	{packages: "replica/raftlog", ours: []string{"kv/dirsync", "kv/freeze", "kv/text"}, others: []string{pebble, raft, protobuf}},
 	{packages: "cmd/kvshell/internal/crashpoint"},
 	{packages: "cmd/kvshell/internal/system"},
 	{packages: "cmd/kvshell/internal/suggest"},
@@ -292,6 +295,11 @@ func TestArrows_rules(t *testing.T) {
 		{"module/reply", xxhash + "/v2", false},
 		{"kv/freeze", pebble + "/v2/vfs", true},
 		{"kv/freeze", "github.com/cockroachdb/pebble-tools", false},
+		{"replica/raftlog", pebble + "/v2", true},
+		{"replica/raftlog", own + "kv/storage", false},
+		{"replica/raftlog", own + "replica/member", false},
+		{"replica/member", pebble + "/v2", false},
+		{"kv/storage", raft + "/v3", false},
 		{"scalableext", own + "kv", true},
 		{"scalableext", own + "bloomext", false},
 		{"bloomext", own + "scalableext", true},

@@ -1,0 +1,162 @@
+package raftlog_test
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/replica/raftlog"
+)
+
+// written returns disks with a log that has tables, entries that were truncated, and marks: one that was closed, and one whose
+// process was killed. All was synced. Both have the digest that it returns.
+func written(t *testing.T) (map[string]*kvtest.Disk, digest) {
+	t.Helper()
+	disk := kvtest.NewDisk()
+	m := newModel(42)
+	m.big = 600
+	l := open(t, smallOptions(disk))
+	for range 150 {
+		must(t, m.next().do(l))
+	}
+	must(t, l.SetMark("node", []byte("x")))
+	_, last := m.bounds()
+	must(t, l.Append([]*pb.Entry{entry(last+1, l.HardState().GetTerm(), "the last")}, nil, true))
+	want, err := digestOf(l)
+	must(t, err)
+	killed := copyOf(disk)
+	must(t, l.Close())
+	return map[string]*kvtest.Disk{"closed": disk, "killed": killed}, want
+}
+
+// copyOf returns a disk with the same files.
+func copyOf(disk *kvtest.Disk) *kvtest.Disk {
+	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))})
+}
+
+func readFile(t *testing.T, disk vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := disk.Open(name)
+	must(t, err)
+	b, err := io.ReadAll(f)
+	must(t, errors.Join(err, f.Close()))
+	return b
+}
+
+func writeFile(t *testing.T, disk vfs.FS, name string, b []byte) {
+	t.Helper()
+	f, err := disk.Create(name, vfs.WriteCategoryUnspecified)
+	must(t, err)
+	_, err = f.Write(b)
+	must(t, errors.Join(err, f.Sync(), f.Close()))
+}
+
+// verify opens a log that is damaged. Noticed is the error of opening, reading or closing it. Same says that it is the one that
+// is wanted.
+func verify(t *testing.T, disk *kvtest.Disk, want digest) (same bool, noticed error) {
+	t.Helper()
+	l, err := raftlog.Open(dir, smallOptions(disk))
+	if err != nil {
+		return false, err
+	}
+	got, err := digestOf(l)
+	if err != nil {
+		_ = l.Close()
+		return false, err
+	}
+	return got == want, l.Close() // a compaction may have met the damage
+}
+
+// A log of which a bit was flipped, in any file, is an error or the same log.
+func TestLog_flipped(t *testing.T) {
+	disks, want := written(t)
+	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	for name, disk := range disks {
+		files, err := disk.List(dir)
+		must(t, err)
+		noticed := map[string]int{}
+		for _, file := range files {
+			b := readFile(t, disk, dir+"/"+file)
+			for range min(40, 8*len(b)) {
+				bit := rng.IntN(8 * len(b))
+				flipped := slices.Clone(b)
+				flipped[bit/8] ^= 1 << (bit % 8)
+				damaged := copyOf(disk)
+				writeFile(t, damaged, dir+"/"+file, flipped)
+				same, err := verify(t, damaged, want)
+				if err == nil && !same {
+					t.Errorf("%s, bit %d of %s: another log", name, bit, file)
+				}
+				if err != nil {
+					noticed[file]++
+				}
+			}
+		}
+		if noticed["SYNCED"] == 0 || len(noticed) < 3 {
+			t.Errorf("%s: noticed in %v only", name, noticed)
+		}
+	}
+}
+
+// A log of which a file was removed, emptied or cut is an error or the same log.
+func TestLog_lost(t *testing.T) {
+	disks, want := written(t)
+	for name, disk := range disks {
+		files, err := disk.List(dir)
+		must(t, err)
+		noticed := 0
+		for _, file := range files {
+			path := dir + "/" + file
+			b := readFile(t, disk, path)
+			for how, lose := range map[string]func(disk *kvtest.Disk){
+				"removed": func(disk *kvtest.Disk) { must(t, disk.Remove(path)) },
+				"emptied": func(disk *kvtest.Disk) { writeFile(t, disk, path, nil) },
+				"halved":  func(disk *kvtest.Disk) { writeFile(t, disk, path, b[:len(b)/2]) },
+				"zeroed":  func(disk *kvtest.Disk) { writeFile(t, disk, path, make([]byte, len(b))) },
+			} {
+				damaged := copyOf(disk)
+				lose(damaged)
+				same, err := verify(t, damaged, want)
+				if err == nil && !same {
+					t.Errorf("%s, %s %s: another log", name, file, how)
+				}
+				if err != nil {
+					noticed++
+				}
+			}
+		}
+		if noticed < 8 {
+			t.Errorf("%s: %d noticed", name, noticed)
+		}
+	}
+}
+
+// A directory whose log is gone, or is older than what was synced, is damaged, and not a new log.
+func TestLog_old(t *testing.T) {
+	disk := kvtest.NewDisk()
+	l := open(t, smallOptions(disk))
+	must(t, l.Append([]*pb.Entry{entry(1, 1, "a")}, hard(1, 1, 0), true))
+	old := copyOf(disk)
+	must(t, l.Append(nil, hard(2, 0, 0), true))
+	newer := copyOf(disk)
+	must(t, l.Close())
+	synced := readFile(t, newer, dir+"/SYNCED")
+	writeFile(t, old, dir+"/SYNCED", synced)
+	if _, err := raftlog.Open(dir, smallOptions(old)); !errors.Is(err, raftlog.ErrDamaged) {
+		t.Errorf("older: %v", err)
+	}
+	empty := kvtest.NewDisk()
+	must(t, empty.MkdirAll(dir, 0o700))
+	writeFile(t, empty, dir+"/SYNCED", synced)
+	for range 2 {
+		if _, err := raftlog.Open(dir, smallOptions(empty)); !errors.Is(err, raftlog.ErrDamaged) {
+			t.Errorf("gone: %v", err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package raftlog
+
+import pb "go.etcd.io/raft/v3/raftpb"
+
+// Encoded is one of each record, for the golden test.
+type Encoded struct{ EntryKey, Entry, NextEntry, State, Mark, Synced []byte }
+
+// Encode returns records of two entries, and of a log that has them.
+func Encode(first, second *pb.Entry, mark string, value []byte) (e Encoded) {
+	s := state{batch: 3, base: point{first.GetIndex() - 1, first.GetTerm(), 500, 0x01020304}, hard: hardState{second.GetTerm(), 0xabc, first.GetIndex()}, installing: 9}
+	e.EntryKey = appendEntryKey(nil, first.GetIndex())
+	e.Entry = make([]byte, entryHeadLen+len(first.GetData()))
+	p := putEntry(e.Entry, first, s.base)
+	e.NextEntry = make([]byte, entryHeadLen+len(second.GetData()))
+	s.last = putEntry(e.NextEntry, second, p)
+	s.marks = marksCRC(map[string][]byte{mark: value})
+	e.State = appendState(nil, s)
+	e.Mark = appendMark(nil, mark, value)
+	e.Synced = appendSynced(nil, s.batch)
+	return e
+}
+
+// Decode decodes bytes as each record in turn, and returns what encodes what was read: it is the same bytes, or nil for a record that
+// they are not.
+func Decode(index uint64, b []byte) (entry, state, mark, synced []byte, errs []error) {
+	p, before, err := decodePoint(index, b)
+	if errs = append(errs, err); err == nil {
+		entry = make([]byte, len(b))
+		e := p.entry(b)
+		putEntry(entry, e, point{crc: before, position: p.position - entrySize(len(e.GetData()))})
+	}
+	s, err := decodeState(b)
+	if errs = append(errs, err); err == nil {
+		state = appendState(nil, s)
+	}
+	value, err := decodeMark("m", b)
+	if errs = append(errs, err); err == nil {
+		mark = appendMark(nil, "m", value)
+	}
+	batch, err := decodeSynced(b)
+	if errs = append(errs, err); err == nil {
+		synced = appendSynced(nil, batch)
+	}
+	return entry, state, mark, synced, errs
+}
+
+// WithCRC returns a record with its checksum at the end made right.
+func WithCRC(b []byte) []byte { return appendCRC(b[:len(b)-4:len(b)-4], len(b)-4) }

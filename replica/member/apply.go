@@ -23,84 +23,99 @@ func (m *Member) Apply(t *Task) error {
 	}
 	if err != nil {
 		m.Fail(err)
-		m.follow(0)
+		_ = m.follow(0) // it has failed already
 	}
 	return err
 }
 
 func (m *Member) apply(t *Task) error {
 	if m.leads != t.leading {
-		m.follow(t.leading)
+		if err := m.follow(t.leading); err != nil {
+			return err
+		}
 	}
 	for _, e := range t.Message.GetEntries() {
 		if e.GetIndex() <= m.State().Index {
 			continue // a snapshot had it
 		}
-		change, err := m.applyEntry(e)
+		to, change, err := m.applyEntry(e)
 		if err != nil {
 			return err
 		}
 		if change != nil {
 			t.changes = append(t.changes, change)
 		}
-		if begins := e.GetType() == pb.EntryNormal && len(e.GetData()) == 0; begins && e.GetTerm() == t.leading && m.leads != t.leading {
-			if err := m.machine.Lead(t.leading); err != nil {
+		begins := e.GetType() == pb.EntryNormal && len(e.GetData()) == 0 && e.GetTerm() == t.leading && m.leads != t.leading
+		resumes := to.Own && to.Message.Flags&entry.Control != 0
+		if begins || resumes {
+			if err := m.lead(t.leading); err != nil {
 				return err
 			}
-			m.leads = t.leading
 		}
 	}
 	return nil
 }
 
+// lead begins a leadership of the machine, and ends the one before.
+func (m *Member) lead(term uint64) error {
+	if m.leads != 0 {
+		if err := m.machine.Follow(); err != nil {
+			return err
+		}
+	}
+	m.leads = term
+	return m.machine.Lead(Leadership{Term: term, Number: m.leadership.Add(1)})
+}
+
 // follow ends the leadership of the machine, if it leads. Nobody hears of an outcome of its proposals: they may be committed by
 // others, and then come back as theirs. The member may be leading in another term already, but none of that is applied yet.
-func (m *Member) follow(leading uint64) {
+func (m *Member) follow(leading uint64) (err error) {
 	if m.leads != 0 {
 		m.leads = 0
-		m.machine.Follow()
+		err = m.machine.Follow()
 	}
 	if leading == 0 {
 		leading = ^uint64(0)
 	}
 	m.tickets.failBefore(leading, ErrOutcomeUnknown)
+	return err
 }
 
 // applyEntry applies an entry, and returns the change of the members that it makes.
-func (m *Member) applyEntry(e *pb.Entry) (change *pb.ConfChangeV2, err error) {
+func (m *Member) applyEntry(e *pb.Entry) (to *Entry, change *pb.ConfChangeV2, err error) {
 	state := m.State()
 	if e.GetIndex() != state.Index+1 {
-		return nil, refusedf("entry %d is to be applied after %d", e.GetIndex(), state.Index)
+		return nil, nil, refusedf("entry %d is to be applied after %d", e.GetIndex(), state.Index)
 	}
 	state.Index, state.Term, state.Hash = e.GetIndex(), e.GetTerm(), state.Hash.Next(e.GetIndex(), e.GetTerm(), e.GetData())
-	to := &Entry{}
+	to = &Entry{}
 	switch {
 	case e.GetType() != pb.EntryNormal:
 		if change, err = decodeChange(e); err != nil {
-			return nil, refusedf("entry %d: %v", e.GetIndex(), err)
+			return nil, nil, refusedf("entry %d: %v", e.GetIndex(), err)
 		}
 		if state.Members, err = changed(state, change); err != nil {
-			return nil, refusedf("entry %d: %v", e.GetIndex(), err)
+			return nil, nil, refusedf("entry %d: %v", e.GetIndex(), err)
 		}
 		to.Change = change.GetContext()
 	case len(e.GetData()) > 0:
 		msg, err := m.message(e)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		to.Message, to.Own = &msg, m.leads != 0 && m.tickets.has(msg.Proposal, m.leads)
 		state.Millis = max(state.Millis, msg.Millis)
 	}
 	to.State = state
 	if err := m.machine.Apply(to); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m.hashes.add(state.Hashed())
 	m.setState(state)
 	if to.Own {
 		m.tickets.end(to.Message.Proposal, nil)
 	}
-	return change, nil
+	return to, change, nil
 }
 
 // message returns the message of an entry, if this member can apply it, and has applied what its proposer had.

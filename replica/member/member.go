@@ -86,10 +86,16 @@ type Machine interface {
 	// Install replaces everything by a snapshot that was received before, with the state that it has.
 	Install(*pb.SnapshotMetadata) (State, error)
 
-	// Lead says that this member leads in a term, and has applied everything of earlier terms: proposals may be made. Follow
-	// says that it no longer does: whatever was not applied is forgotten.
-	Lead(term uint64) error
-	Follow()
+	// Lead says that this member leads, and has applied everything of earlier leaderships: proposals may be made. Follow says
+	// that it no longer does: whatever was not applied is forgotten.
+	Lead(Leadership) error
+	Follow() error
+}
+
+// Leadership is the time between a call of Lead and one of Follow. Most terms of a leader have one.
+type Leadership struct {
+	Term   uint64
+	Number uint64 // of those of this process
 }
 
 // Entry is an entry to be applied.
@@ -143,10 +149,14 @@ type Member struct {
 	tickets tickets
 
 	// Raft's goroutine only.
-	node    *raft.RawNode
-	leading uint64  // the term in which raft leads, as the applier is told; else 0
-	sent    uint64  // the last index that was sent to any member in that term
-	refused refused // the leader that is refused
+	node     *raft.RawNode
+	leading  uint64  // the term in which raft leads, as the applier is told; else 0
+	paused   uint64  // number of the leadership that is over because raft dropped a proposal
+	resuming uint64  // number of the leadership that resume has ended
+	sent     uint64  // the last index that was sent to any member in that term
+	refused  refused // the leader that is refused
+
+	leadership atomic.Uint64 // number of the last one; written by the applier
 
 	applying sync.Mutex // guards the machine, and what follows
 	leads    uint64     // the term in which the machine leads, else 0

@@ -4,42 +4,68 @@ import (
 	"slices"
 	"sync"
 
+	"go.etcd.io/raft/v3"
+
 	"github.com/sievekv/sievekv/replica/entry"
 )
 
 // Proposal is a record that is to become a message.
 type Proposal struct {
-	Term   uint64 // the term in which the machine led when the record was made
-	Flags  entry.Flags
-	Record []byte
+	Leadership // in which the record was made
+	Flags      entry.Flags
+	Record     []byte
 
 	// Done is called once: with nil when this machine has applied the record, with ErrNotLeader if it is not in the log and never
 	// will be, else with ErrOutcomeUnknown. It must return at once. Any of the three goroutines may call it.
 	Done func(error)
 }
 
-// Propose puts a record into the log, if this member leads in the proposal's term: what a machine made of an earlier term's state is
+// Propose puts a record into the log, if the leadership in which it was made goes on. What a machine made of an earlier state is
 // refused, even if the member leads again.
+//
+// Raft drops proposals while the leadership is handed over, and may take them again. A record may rest on the one before. So with
+// the first that is dropped the leadership is over for the machine, and a new one begins when raft takes proposals again: see resume.
 func (m *Member) Propose(p Proposal) {
 	if m.Failed() != nil {
 		p.Done(ErrNotLeader)
 		return
 	}
 	m.guard(func() error {
-		if p.Term == 0 || m.leadingTerm() != p.Term {
+		if p.Term == 0 || m.leadingTerm() != p.Term || p.Number != m.leadership.Load() || p.Number == m.paused {
 			p.Done(ErrNotLeader)
 			return nil
 		}
-		state := m.State()
-		msg := entry.Message{
-			Flags: p.Flags, Millis: m.now(), Level: m.level, Base: state.Hashed(), Record: p.Record,
-			Proposal: m.tickets.add(p.Term, p.Done),
-		}
-		if err := m.node.Propose(msg.Append(make([]byte, 0, msg.Size()))); err != nil { // a transfer is under way
-			m.tickets.end(msg.Proposal, ErrNotLeader)
+		if !m.propose(p) {
+			m.paused = p.Number
 		}
 		return nil
 	})
+}
+
+// propose gives a proposal to raft, and reports whether raft took it.
+func (m *Member) propose(p Proposal) bool {
+	state := m.State()
+	msg := entry.Message{
+		Flags: p.Flags, Millis: m.now(), Level: m.level, Base: state.Hashed(), Record: p.Record,
+		Proposal: m.tickets.add(p.Term, p.Done),
+	}
+	if err := m.node.Propose(msg.Append(make([]byte, 0, msg.Size()))); err != nil {
+		m.tickets.end(msg.Proposal, ErrNotLeader)
+		return false
+	}
+	return true
+}
+
+// resume begins another leadership of the same term, if raft takes proposals again. The machine is told when the message that says
+// so is applied: then it has applied all of the leadership before.
+func (m *Member) resume() {
+	status := m.node.BasicStatus()
+	if m.paused == m.resuming || m.paused != m.leadership.Load() || status.RaftState != raft.StateLeader || status.LeadTransferee != 0 {
+		return
+	}
+	if m.propose(Proposal{Leadership: Leadership{Term: status.GetTerm()}, Flags: entry.Control, Done: func(error) {}}) {
+		m.resuming = m.paused
+	}
 }
 
 // tickets are the proposals whose outcome is open. Any goroutine may use them.

@@ -21,7 +21,13 @@ type Task struct {
 }
 
 // Tick says that TickMillis have passed.
-func (m *Member) Tick() { m.guard(func() error { m.node.Tick(); return nil }) }
+func (m *Member) Tick() {
+	m.guard(func() error {
+		m.node.Tick()
+		m.resume()
+		return nil
+	})
+}
 
 // Campaign has the member begin an election now.
 func (m *Member) Campaign() { m.guard(m.node.Campaign) }

@@ -49,6 +49,9 @@ type machine struct {
 	n      *node
 	leads  uint64
 	staged []member.State // snapshots that were received
+
+	leadership member.Leadership // the last one
+	refusedAt  int               // number of the first record of it that was refused, 0 for none
 }
 
 func (x *machine) State() member.State { return x.n.disk.machine[len(x.n.disk.machine)-1] }
@@ -62,7 +65,7 @@ func (x *machine) Apply(e *member.Entry) error {
 	if x.leads != 0 && e.Message != nil && !e.Own {
 		s.fail("node %d leads in term %d, and is to apply a message of another at %d", x.n.id, x.leads, e.State.Index)
 	}
-	if e.Own && s.truth.term[string(e.Message.Record)] != x.leads {
+	if e.Own && len(e.Message.Record) > 0 && s.truth.term[string(e.Message.Record)] != x.leads {
 		s.fail("node %d leads in term %d, and takes record %s of another term for its own", x.n.id, x.leads, e.Message.Record)
 	}
 	s.truth.applied(s, x.n, e)
@@ -78,7 +81,7 @@ func (t *truth) applied(s *sim, n *node, e *member.Entry) {
 		}
 		t.entries[i] = append(known, e.State.Hash)
 	}
-	if e.Message == nil {
+	if e.Message == nil || e.Message.Flags&entry.Control != 0 {
 		return
 	}
 	record := string(e.Message.Record)
@@ -107,8 +110,11 @@ func (x *machine) Install(meta *pb.SnapshotMetadata) (member.State, error) {
 }
 
 // Lead implements member.Machine.
-func (x *machine) Lead(term uint64) error {
-	s, t := x.n.s, x.n.s.truth
+func (x *machine) Lead(l member.Leadership) error {
+	s, t, term := x.n.s, x.n.s.truth, l.Term
+	if x.leads != 0 {
+		s.fail("node %d is told twice that it leads", x.n.id)
+	}
 	if who, ok := t.leaders[term]; ok && who != x.n.id && !s.o.Damage {
 		s.fail("nodes %d and %d lead in term %d", who, x.n.id, term)
 	}
@@ -116,16 +122,17 @@ func (x *machine) Lead(term uint64) error {
 	if at := x.State().Index; at < t.last && !s.o.Damage {
 		s.fail("node %d leads in term %d with index %d, but index %d was acknowledged", x.n.id, term, at, t.last)
 	}
-	x.leads = term
+	x.leads, x.leadership, x.refusedAt = term, l, 0
 	return nil
 }
 
 // Follow implements member.Machine.
-func (x *machine) Follow() {
+func (x *machine) Follow() error {
 	if x.leads == 0 {
 		x.n.s.fail("node %d is told twice that it does not lead", x.n.id)
 	}
 	x.leads = 0
+	return nil
 }
 
 // propose has one that leads, or believes so, propose something. It returns the record, "" if nobody leads.
@@ -138,13 +145,22 @@ func (s *sim) propose() (record string) {
 		}
 		s.truth.number++
 		record = fmt.Sprint(s.truth.number)
-		term := n.machine.leads
-		s.truth.term[record] = term
-		if s.rng.IntN(20) == 0 {
-			term-- // made of an earlier state
+		made, machine, number := n.machine.leadership, n.machine, s.truth.number
+		s.truth.term[record] = made.Term
+		if s.rng.IntN(20) == 0 { // made of an earlier state
+			made.Term -= uint64(s.rng.IntN(2))
+			made.Number--
 		}
 		n.do(func() {
-			n.m.Propose(member.Proposal{Term: term, Flags: entry.Group, Record: []byte(record), Done: func(err error) { s.ended(record, err) }})
+			n.m.Propose(member.Proposal{Leadership: made, Flags: entry.Group, Record: []byte(record), Done: func(err error) {
+				s.ended(record, err)
+				if errors.Is(err, member.ErrNotLeader) && made == machine.leadership && machine.refusedAt == 0 {
+					machine.refusedAt = number
+				}
+				if err == nil && made == machine.leadership && machine.refusedAt != 0 && machine.refusedAt < number {
+					s.fail("record %d is committed, though record %d of the same leadership, which it may rest on, was refused", number, machine.refusedAt)
+				}
+			}})
 		})
 		return record
 	}

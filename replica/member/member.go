@@ -49,7 +49,7 @@ import (
 // Log is where a member keeps raft's entries. Its methods are as those of raft.Storage where they have the same names. Raft's
 // goroutine reads while the log's writes. After an error of a write the log accepts no other.
 type Log interface {
-	HardState() *pb.HardState
+	HardState() (*pb.HardState, error)
 	FirstIndex() (uint64, error)
 	LastIndex() (uint64, error)
 	Term(index uint64) (uint64, error)
@@ -63,10 +63,11 @@ type Log interface {
 	Truncate(index uint64) error
 
 	// Installing notes that a snapshot up to an index is about to replace the machine's state. Reset ends that: the log is empty
-	// and goes on after an index. Both are on stable storage when they return. Installed returns what was noted, 0 if nothing.
+	// and goes on after an index, which is committed; the hard state stays as it is if it is nil. Both are on stable storage when they
+	// return. Installed returns what was noted, 0 if nothing.
 	Installing(index uint64) error
 	Reset(index, term uint64, hs *pb.HardState) error
-	Installed() uint64
+	Installed() (uint64, error)
 }
 
 // State is up to where a machine has applied the log, and who the members are at that place. Who has it must not change it.
@@ -193,12 +194,12 @@ func Start(c Config) (*Member, error) {
 
 // finishInstalling ends what Persist had begun when the process ended: the machine has the snapshot or not, and the log has to fit.
 func finishInstalling(log Log, state State) error {
-	index := log.Installed()
-	if index == 0 {
-		return nil
+	index, err := log.Installed()
+	if err != nil || index == 0 {
+		return err
 	}
 	if state.Index >= index { // it has it, and the log is as it was before
-		return log.Reset(state.Index, state.Term, log.HardState())
+		return log.Reset(state.Index, state.Term, nil)
 	}
 	return log.Installing(0)
 }
@@ -227,7 +228,11 @@ func checkStart(log Log, state State) error {
 	if term != state.Term {
 		return refusedf("the store has applied index %d in term %d, but the log has term %d there: the log is an older one, or another's", state.Index, state.Term, term)
 	}
-	if commit := log.HardState().GetCommit(); commit > last {
+	hs, err := log.HardState()
+	if err != nil {
+		return err
+	}
+	if commit := hs.GetCommit(); commit > last {
 		return refusedf("the log says that index %d is committed, but ends at %d: it has lost entries", commit, last)
 	}
 	return nil
@@ -299,7 +304,10 @@ type storage struct {
 // written without a sync.
 func (s storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
 	state := s.m.State()
-	hs := s.HardState()
+	hs, err := s.HardState()
+	if err != nil {
+		return nil, nil, err
+	}
 	if hs.GetCommit() < state.Index {
 		hs = &pb.HardState{Term: new(max(hs.GetTerm(), state.Term)), Vote: new(hs.GetVote()), Commit: new(state.Index)}
 	}

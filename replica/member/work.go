@@ -161,9 +161,6 @@ func (m *Member) install(s *pb.SnapshotMetadata, hs *pb.HardState) error {
 	if state.Index != s.GetIndex() || state.Term != s.GetTerm() {
 		return refusedf("the snapshot is of index %d in term %d, its state of %d in %d", s.GetIndex(), s.GetTerm(), state.Index, state.Term)
 	}
-	if hs == nil {
-		hs = m.log.HardState()
-	}
 	if err := m.log.Reset(state.Index, state.Term, hs); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ var members = []mutation{
 		"if err := m.log.Installing(s.GetIndex()); err != nil {",
 		"if err := m.log.Installing(0); err != nil {"}),
 	inMember("an installation that was cut is not finished", edit{"replica/member/member.go",
-		"		return log.Reset(state.Index, state.Term, log.HardState())",
+		"		return log.Reset(state.Index, state.Term, nil)",
 		"		return nil"}),
 	inMember("the commit index stays behind what is applied", edit{"replica/member/member.go",
 		"if hs.GetCommit() < state.Index {",

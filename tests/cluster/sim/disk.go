@@ -93,7 +93,7 @@ func (d *disk) synced() member.State { return d.machine[0] }
 
 // The disk is a member.Log.
 
-func (d *disk) HardState() *pb.HardState { return d.now().hs }
+func (d *disk) HardState() (*pb.HardState, error) { return d.now().hs, nil }
 
 func (d *disk) FirstIndex() (uint64, error) { return d.now().before + 1, nil }
 
@@ -177,11 +177,17 @@ func (d *disk) Installing(index uint64) error {
 }
 
 func (d *disk) Reset(index, term uint64, hs *pb.HardState) error {
-	err := d.write(func() { d.addLog(logState{hs: hs, before: index, beforeTerm: term}) })
+	err := d.write(func() {
+		if hs == nil {
+			hs = d.now().hs
+		}
+		hs = &pb.HardState{Term: hs.Term, Vote: hs.Vote, Commit: new(index)}
+		d.addLog(logState{hs: hs, before: index, beforeTerm: term})
+	})
 	if err == nil {
 		err = d.write(d.syncLog)
 	}
 	return err
 }
 
-func (d *disk) Installed() uint64 { return d.now().installing }
+func (d *disk) Installed() (uint64, error) { return d.now().installing, nil }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -171,6 +172,24 @@ func TestScene_storesDiffer(t *testing.T) {
 	s.round()
 	s.round()
 	n.refuses(t, "its proposer had applied index 22 with hash")
+}
+
+// A leader that removed itself from a group of two could leave one behind that nobody elects.
+func TestScene_removesItself(t *testing.T) {
+	s := scene(t)
+	n, other := s.leader()
+	remove := func(id uint64) error {
+		return n.m.Change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeRemoveNode.Enum(), NodeId: new(id)}}})
+	}
+	if err := remove(n.id); err == nil || !strings.Contains(err.Error(), "leads, and cannot remove itself: transfer the leadership first") {
+		t.Errorf("a leader removes itself: %v", err)
+	}
+	if err := remove(other.id); err != nil {
+		t.Errorf("a leader removes another: %v", err)
+	}
+	if err := other.m.Change(&pb.ConfChangeV2{}); !errors.Is(err, member.ErrNotLeader) {
+		t.Errorf("one that does not lead removes somebody: %v", err)
+	}
 }
 
 // A leader without other voters, whose commit index was lost with the power, has acknowledged more than it knows to be committed.

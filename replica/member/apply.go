@@ -97,7 +97,7 @@ func (m *Member) applyEntry(e *pb.Entry) (to *Entry, change *pb.ConfChangeV2, er
 		if state.Members, err = changed(state, change); err != nil {
 			return nil, nil, refusedf("entry %d: %v", e.GetIndex(), err)
 		}
-		to.Change = change.GetContext()
+		to.Changes, to.Change = true, change.GetContext()
 	case len(e.GetData()) > 0:
 		msg, err := m.message(e)
 		if err != nil {

@@ -49,7 +49,7 @@ import (
 // Log is where a member keeps raft's entries. Its methods are as those of raft.Storage where they have the same names. Raft's
 // goroutine reads while the log's writes. After an error of a write the log accepts no other.
 type Log interface {
-	HardState() (*pb.HardState, error)
+	HardState() *pb.HardState
 	FirstIndex() (uint64, error)
 	LastIndex() (uint64, error)
 	Term(index uint64) (uint64, error)
@@ -67,7 +67,7 @@ type Log interface {
 	// return. Installed returns what was noted, 0 if nothing.
 	Installing(index uint64) error
 	Reset(index, term uint64, hs *pb.HardState) error
-	Installed() (uint64, error)
+	Installed() uint64
 }
 
 // State is up to where a machine has applied the log, and who the members are at that place. Who has it must not change it.
@@ -78,9 +78,6 @@ type State struct {
 
 // Machine is what the log is applied to. One goroutine at a time calls it.
 type Machine interface {
-	// State returns what the machine has stored.
-	State() State
-
 	// Apply makes the change of an entry, and stores the state after it, in one batch.
 	Apply(e *Entry) error
 
@@ -104,7 +101,8 @@ type Entry struct {
 	State   State          // after it
 	Message *entry.Message // nil for an entry of raft itself
 	Own     bool           // this member has proposed it while it leads in the present term
-	Change  []byte         // of a change of the members: what it says besides; else nil
+	Changes bool           // it changes the members
+	Change  []byte         // what a change of the members says besides
 }
 
 // Config is what a member is made of.
@@ -112,6 +110,7 @@ type Config struct {
 	ID      uint64 // random, never used again; not 0
 	Log     Log
 	Machine Machine
+	State   State        // what the machine has stored
 	Level   byte         // the highest format level that this program understands
 	Now     func() int64 // milliseconds since 1970
 	Logger  raft.Logger
@@ -168,7 +167,7 @@ type Member struct {
 // cut. The error wraps ErrRefused if the log or the machine has lost something.
 func Start(c Config) (*Member, error) {
 	m := &Member{id: c.ID, level: c.Level, log: c.Log, machine: c.Machine, now: c.Now, alarm: c.Alarm}
-	state := c.Machine.State()
+	state := c.State
 	if err := finishInstalling(c.Log, state); err != nil {
 		return nil, err
 	}
@@ -194,9 +193,9 @@ func Start(c Config) (*Member, error) {
 
 // finishInstalling ends what Persist had begun when the process ended: the machine has the snapshot or not, and the log has to fit.
 func finishInstalling(log Log, state State) error {
-	index, err := log.Installed()
-	if err != nil || index == 0 {
-		return err
+	index := log.Installed()
+	if index == 0 {
+		return nil
 	}
 	if state.Index >= index { // it has it, and the log is as it was before
 		return log.Reset(state.Index, state.Term, nil)
@@ -228,11 +227,7 @@ func checkStart(log Log, state State) error {
 	if term != state.Term {
 		return refusedf("the store has applied index %d in term %d, but the log has term %d there: the log is an older one, or another's", state.Index, state.Term, term)
 	}
-	hs, err := log.HardState()
-	if err != nil {
-		return err
-	}
-	if commit := hs.GetCommit(); commit > last {
+	if commit := log.HardState().GetCommit(); commit > last {
 		return refusedf("the log says that index %d is committed, but ends at %d: it has lost entries", commit, last)
 	}
 	return nil
@@ -304,10 +299,7 @@ type storage struct {
 // written without a sync.
 func (s storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
 	state := s.m.State()
-	hs, err := s.HardState()
-	if err != nil {
-		return nil, nil, err
-	}
+	hs := s.HardState()
 	if hs.GetCommit() < state.Index {
 		hs = &pb.HardState{Term: new(max(hs.GetTerm(), state.Term)), Vote: new(hs.GetVote()), Commit: new(state.Index)}
 	}

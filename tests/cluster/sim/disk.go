@@ -93,7 +93,7 @@ func (d *disk) synced() member.State { return d.machine[0] }
 
 // The disk is a member.Log.
 
-func (d *disk) HardState() (*pb.HardState, error) { return d.now().hs, nil }
+func (d *disk) HardState() *pb.HardState { return d.now().hs }
 
 func (d *disk) FirstIndex() (uint64, error) { return d.now().before + 1, nil }
 
@@ -190,4 +190,4 @@ func (d *disk) Reset(index, term uint64, hs *pb.HardState) error {
 	return err
 }
 
-func (d *disk) Installed() (uint64, error) { return d.now().installing, nil }
+func (d *disk) Installed() uint64 { return d.now().installing }

@@ -89,7 +89,6 @@ type conn struct {
 type span struct {
 	start, end int
 	cmd        *module.Command
-	asked      bool // it is to a read for which SIEVE.READ was given
 }
 
 // about is what other connections may ask about a connection.
@@ -246,6 +245,11 @@ func (c *conn) serve() {
 
 // read waits for bytes. When the client sends nothing for a while, read gives back the connection's buffers.
 func (c *conn) read() (n int, err error) {
+	if !c.grouped.down.IsZero() {
+		if n, err = c.readAfterDown(); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || c.closing.Load() {
+			return n, err
+		}
+	}
 	now := time.Now()
 	deadline := c.readDeadline(now)
 	if rest := now.Add(c.server.limits.rest); !c.in.Partial() && (deadline.IsZero() || rest.Before(deadline)) {
@@ -433,7 +437,7 @@ func (c *conn) noteSpan(cmd *module.Command, start int, r reply.Reply) {
 	rests := c.server.group != nil && c.restsOnLead(cmd)
 	c.unsettled = c.unsettled || rests
 	if c.unsettled && (rests || writes(cmd)) && !(c.server.group != nil && isElsewhere(r)) {
-		c.writes = append(c.writes, span{start, len(c.out), cmd, c.grouped.next.asked})
+		c.writes = append(c.writes, span{start, len(c.out), cmd})
 	}
 }
 
@@ -533,7 +537,7 @@ func (c *conn) flush() bool {
 	c.clock = time.Time{}
 	if c.unsettled {
 		if err := c.server.db.Sync(); err != nil {
-			c.replaceWrites(unsettled(err))
+			c.replaceWrites(unsettledReply(err))
 		}
 		c.unsettled, c.writes = false, c.writes[:0]
 	}
@@ -571,11 +575,10 @@ func (c *conn) send() bool {
 }
 
 // replaceWrites replaces each reply in writes by an error.
-func (c *conn) replaceWrites(failed func(span) reply.Reply) {
+func (c *conn) replaceWrites(failure reply.Reply) {
 	var out []byte
 	end := 0
 	for _, w := range c.writes {
-		failure := failed(w)
 		if !bytes.HasPrefix(c.out[w.start:w.end], []byte("-MISCONF ")) { // else it has been counted
 			c.server.stats.of(w.cmd).errors.countIn(failure)
 		}

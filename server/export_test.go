@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -299,8 +298,13 @@ func (o Options) WithReading(d time.Duration) *Options {
 	return &o
 }
 
-// Unsettled returns what takes the place of the reply to a command whose batch could not be settled. asked says that SIEVE.READ
-// was given.
-func Unsettled(err error, flags module.Flags, asked bool) reply.Reply {
-	return unsettled(err)(span{cmd: &module.Command{Flags: flags}, asked: asked})
+// UnsettledReply returns what takes the place of the replies whose batch could not be settled.
+func UnsettledReply(err error) reply.Reply { return unsettledReply(err) }
+
+// WithLeader returns options with other times for a group without a leader: how long commands wait for the next one, after
+// which silence a pipeline has ended, and how long one is answered CLUSTERDOWN at most.
+func (o Options) WithLeader(wait, gap, down time.Duration) *Options {
+	l := o.own()
+	l.leader, l.gap, l.down = wait, gap, down
+	return &o
 }

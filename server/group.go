@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
@@ -18,8 +19,10 @@ import (
 //
 //   - The leader runs every command. A read that shares its batch with nothing else waits, like a write, until what is in
 //     memory is committed: see settles.
-//   - Another member sends commands with keys to the leader, by MOVED, or says CLUSTERDOWN while none is known. It runs
-//     reads itself if the client asked for that: by READONLY for the connection, or by SIEVE.READ for the next command.
+//   - Another member sends commands with keys to the leader, by MOVED. It runs reads itself if the client asked for that: by
+//     READONLY for the connection, or by SIEVE.READ for the next command.
+//   - While no leader is known, commands that need one wait for the next one, as an election is short. If there has been none
+//     for longer than one takes, the answer is CLUSTERDOWN.
 //   - Commands without keys run where they are sent, as in Redis, but for writes such as FLUSHALL: Redis refuses these on a
 //     replica with READONLY, after which clients try other replicas; MOVED with slot 0 leads them to the leader.
 //   - MULTI queues commands that run here, and refuses others. EXEC is decided again as a whole: by its first key, and as a
@@ -28,6 +31,12 @@ import (
 // The lead may be lost between this decision and the commit. Then the store says so (kv.ErrNotLeader), and the reply is the
 // one that a follower would have given; or it does not know the outcome (kv.ErrOutcomeUnknown), which clients are told by a
 // word that they do not know, so that none of them repeats the command by itself.
+//
+// Clients repeat by themselves what was answered MOVED or CLUSTERDOWN, so neither may be said of a command that was done. That
+// is not enough for CLUSTERDOWN: if the first command of a pipeline gets it, go-redis repeats the whole pipeline (9.23.0,
+// ClusterClient.pipelineReadCmds), also what was done, and twice what was answered MOVED. So after CLUSTERDOWN a connection
+// answers CLUSTERDOWN to every further command of the pipeline that needs a leader. Where a pipeline ends cannot be seen; it
+// has ended when the client has sent nothing for limits.gap. A client that never pauses is let go after limits.down.
 
 // grouped is what a connection keeps for the commands of a group.
 type grouped struct {
@@ -37,6 +46,8 @@ type grouped struct {
 	cmd      *module.Command // the last command that refer has seen
 	args     [][]byte        // of cmd; valid while it runs
 	execSlot int             // the slot of the transaction, if cmd is its EXEC
+
+	down time.Time // when the pipeline was first answered CLUSTERDOWN; zero if it was not
 }
 
 // reading is what a read must see.
@@ -56,14 +67,16 @@ func (c *conn) refer(cmd *module.Command, args [][]byte) (elsewhere reply.Reply,
 		g.execSlot = cluster.Slot(key)
 	}
 	s := c.server.group.Status()
-	if s.Leads() && !g.next.asked {
+	if s.Leads() && !g.next.asked && g.down.IsZero() {
 		return reply.Reply{}, false
 	}
 	_, writes, keyed := c.keyOf(cmd, args)
-	switch {
-	case !s.Leads() && (writes || keyed && !g.readOnly && !g.next.asked):
-		elsewhere, refused = c.moved(s), true
-	case g.next.asked && !writes && (keyed || cmd.Flags&module.ReadOnly != 0) && !c.queues(cmd):
+	if writes || keyed && !g.readOnly && !g.next.asked {
+		if s = c.awaitLeader(); !s.Leads() || c.isDown() {
+			elsewhere, refused = c.moved(s), true
+		}
+	}
+	if !refused && g.next.asked && !writes && (keyed || cmd.Flags&module.ReadOnly != 0) && !c.queues(cmd) {
 		elsewhere, refused = c.awaitReading(g.next)
 	}
 	if refused && cmd.Name == "EXEC" {
@@ -90,14 +103,17 @@ func (c *conn) queues(cmd *module.Command) bool {
 // runsHere reports whether refer would let a command with keys run, and without waiting, so that it can be part of a series.
 func (c *conn) runsHere(cmd *module.Command) bool {
 	g := c.server.group
-	return g == nil || !c.grouped.next.asked && (g.Status().Leads() || c.grouped.readOnly && cmd.Flags&module.Write == 0)
+	return g == nil || !c.grouped.next.asked && c.grouped.down.IsZero() && (g.Status().Leads() || c.grouped.readOnly && cmd.Flags&module.Write == 0)
 }
 
-// moved returns the reply to the last command if only the leader may run it. A member that has just ceased to lead and does
-// not know it yet does not name itself: the client would come back at once.
+// moved returns the reply to the last command, which did not run because only the leader may run it. A member that leads
+// again by now names itself.
 func (c *conn) moved(s *cluster.Status) reply.Reply {
 	leader := s.Leading()
-	if leader == nil || s.Leads() {
+	if leader == nil || c.isDown() {
+		if c.grouped.down.IsZero() {
+			c.grouped.down = time.Now()
+		}
 		return cluster.Down
 	}
 	slot := c.grouped.execSlot
@@ -108,12 +124,54 @@ func (c *conn) moved(s *cluster.Status) reply.Reply {
 	return cluster.Moved(slot, leader)
 }
 
+// isDown reports whether the pipeline was answered CLUSTERDOWN, so that nothing of it may run any more.
+func (c *conn) isDown() bool {
+	g := &c.grouped
+	if !g.down.IsZero() && time.Since(g.down) > c.server.limits.down {
+		g.down = time.Time{}
+	}
+	return !g.down.IsZero()
+}
+
+// readAfterDown reads once. If the client sends nothing for a while, its pipeline has ended.
+func (c *conn) readAfterDown() (n int, err error) {
+	n, err = c.readUntil(time.Now().Add(c.server.limits.gap))
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && !c.in.Partial() {
+		c.grouped.down = time.Time{}
+	}
+	return n, err
+}
+
+// awaitLeader returns the group once it has a leader, or as it is when there has been none for limits.leader.
+func (c *conn) awaitLeader() *cluster.Status {
+	s := c.server.group.Status()
+	if s.Leading() != nil || c.isDown() {
+		return s
+	}
+	c.endTurn()
+	ctx, end := c.waiting(max(time.Until(s.Since.Add(c.server.limits.leader)), 1))
+	defer end()
+	for tick := time.NewTicker(leaderEvery); ; s = c.server.group.Status() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+		if s.Leading() != nil || ctx.Err() != nil {
+			tick.Stop()
+			return s
+		}
+	}
+}
+
+// leaderEvery is how often a command that needs a leader looks for one.
+const leaderEvery = 5 * time.Millisecond
+
 // replaceNotLeader replaces the reply of a store that does not lead by a redirection.
 func (c *conn) replaceNotLeader(r reply.Reply) reply.Reply {
 	if c.server.group == nil || !module.IsNotLeader(r) {
 		return r
 	}
-	return c.moved(c.server.group.Status())
+	return c.moved(c.awaitLeader())
 }
 
 // isElsewhere reports whether a reply says that a command did not run, and who may run it.
@@ -138,21 +196,13 @@ func (c *conn) restsOnLead(cmd *module.Command) bool {
 	return g != nil && cmd != nil && cmd.Flags&module.ReadOnly != 0 && c.server.db.Durability() == kv.Always && g.Status().Leads()
 }
 
-// unsettled returns what takes the place of the replies whose batch could not be settled. A write may have gone its way
-// before. A read can be repeated, but clients would do so without SIEVE.READ.
-func unsettled(err error) func(span) reply.Reply {
-	lost := errors.Is(err, kv.ErrNotLeader) || errors.Is(err, kv.ErrOutcomeUnknown)
-	return func(s span) reply.Reply {
-		switch {
-		case !lost:
-			return module.ErrorReply(err)
-		case writes(s.cmd):
-			return module.OutcomeUnknown
-		case s.asked:
-			return unconfirmed
-		}
-		return cluster.Down
+// unsettledReply returns what takes the place of the replies whose batch could not be settled. A write may have gone its way
+// before. A read could be repeated, but not by a client that repeats the whole pipeline.
+func unsettledReply(err error) reply.Reply {
+	if errors.Is(err, kv.ErrNotLeader) {
+		return module.OutcomeUnknown
 	}
+	return module.ErrorReply(err)
 }
 
 // unconfirmed is the reply to a linearizable read that is not known to be one.

@@ -40,7 +40,7 @@ type fakeGroup struct {
 
 // leader makes a member the leader; "" for none. term is 1 if a leads, 2 if b does, and so on.
 func (g *fakeGroup) leader(name string) {
-	s := &cluster.Status{Shard: idOf("f"), Self: idOf("b"), Leader: idOf(name), LastLeader: idOf(name), Term: uint64(strings.Index("0abc", name))}
+	s := &cluster.Status{Shard: idOf("f"), Self: idOf("b"), Leader: idOf(name), LastLeader: idOf(name), Since: time.Now(), Term: uint64(strings.Index("0abc", name))}
 	if before := g.status.Load(); before != nil && name == "" {
 		s.LastLeader, s.Term = before.LastLeader, before.Term
 	}
@@ -114,7 +114,12 @@ func outcomes() module.Module {
 // serveGroup serves the store of the member b. No leader is known.
 func serveGroup(t *testing.T) (*world, *fakeGroup) {
 	t.Helper()
-	return serveGroupWith(t, server.Options{}.WithTimes(long, long, long))
+	return serveGroupWith(t, impatient())
+}
+
+// impatient returns options with which nothing waits for a leader.
+func impatient() *server.Options {
+	return server.Options{}.WithTimes(long, long, long).WithLeader(0, 0, 0)
 }
 
 func serveGroupWith(t *testing.T, o *server.Options) (*world, *fakeGroup) {
@@ -239,13 +244,15 @@ func TestGroup_lost(t *testing.T) {
 	w, g := serveGroup(t)
 	c := w.client()
 	g.leader("b")
-	c.answers("LOSE foo => " + down) // it does not know yet
+	c.answers("LOSE foo => -MOVED 12182 10.0.0.2:6380") // it leads again
+	g.leader("")
+	c.answers("LOSE foo => " + down)
 	g.leader("a")
 	c.answers("LOSE foo => -MOVED 12182 10.0.0.1:6380")
 	g.leader("b")
 	c.answers("DOUBT foo => -UNKNOWN the outcome of this command is unknown...")
 	c.send(pipeline("SET a 1", "LOSE foo", "DOUBT foo", "GET a"))
-	c.want("+OK", down, "-UNKNOWN...", `"1"`)
+	c.want("+OK", "-MOVED 12182 10.0.0.2:6380", "-UNKNOWN...", `"1"`)
 	unknown := c.do("DOUBT foo")
 	for _, word := range []string{"TRYAGAIN", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK", "NOREPLICAS", "ERR max number"} {
 		if strings.HasPrefix(unknown, "-"+word) {
@@ -253,7 +260,7 @@ func TestGroup_lost(t *testing.T) {
 		}
 	}
 	got := c.do("INFO errorstats")
-	for _, want := range []string{"errorstat_UNKNOWN:count=3", "errorstat_CLUSTERDOWN:count=2", "errorstat_MOVED:count=1"} {
+	for _, want := range []string{"errorstat_UNKNOWN:count=3", "errorstat_CLUSTERDOWN:count=1", "errorstat_MOVED:count=3"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s has no %s", got, want)
 		}
@@ -368,7 +375,7 @@ func TestGroup_alone(t *testing.T) {
 
 // SIEVE.READ AFTER lets the next read run here once the index is applied, and no other.
 func TestGroup_readAfter(t *testing.T) {
-	w, g := serveGroupWith(t, server.Options{}.WithTimes(long, long, long).WithReading(time.Hour))
+	w, g := serveGroupWith(t, impatient().WithReading(time.Hour))
 	g.leader("b")
 	c := w.client()
 	c.answers("SET foo 1 => +OK")
@@ -415,7 +422,7 @@ func TestGroup_readAfter(t *testing.T) {
 
 // A read that would see too little is refused, and by a word after which no client repeats it without SIEVE.READ.
 func TestGroup_behind(t *testing.T) {
-	w, g := serveGroupWith(t, server.Options{}.WithTimes(long, long, long).WithReading(time.Nanosecond))
+	w, g := serveGroupWith(t, impatient().WithReading(time.Nanosecond))
 	g.leader("a")
 	c := w.client()
 	c.answers(`SIEVE.READ AFTER 100 => +OK
@@ -437,7 +444,7 @@ func TestGroup_behind(t *testing.T) {
 }
 
 func TestGroup_linearizable(t *testing.T) {
-	w, g := serveGroupWith(t, server.Options{}.WithTimes(long, long, long).WithReading(time.Hour))
+	w, g := serveGroupWith(t, impatient().WithReading(time.Hour))
 	asked := 0
 	g.reads = func() (uint64, error) { asked++; return 102, nil }
 	g.leader("a")
@@ -455,22 +462,73 @@ func TestGroup_linearizable(t *testing.T) {
 	c.answers("SIEVE.READ LINEARIZABLE => +OK\nGET foo => -BEHIND no majority has confirmed that a read here would see the newest writes: read later")
 }
 
-// What takes the place of replies that rest on a batch that could not be settled: a write may have been done, a read can be
-// repeated.
+// What takes the place of replies that rest on a batch that could not be settled is nothing that clients repeat: what the batch
+// has written may have been done.
 func TestGroup_unsettled(t *testing.T) {
-	for err, want := range map[error][3]string{
-		kv.ErrNotLeader:      {"UNKNOWN ", "CLUSTERDOWN ", "BEHIND "},
-		kv.ErrOutcomeUnknown: {"UNKNOWN ", "CLUSTERDOWN ", "BEHIND "},
-		kv.ErrFailed:         {"MISCONF ", "MISCONF ", "MISCONF "},
-	} {
-		failure := fmt.Errorf("sync: %w", err)
-		for i, got := range []reply.Reply{
-			server.Unsettled(failure, module.Write, false), server.Unsettled(failure, module.ReadOnly, false), server.Unsettled(failure, module.ReadOnly, true),
-		} {
-			if !strings.HasPrefix(string(got.Bytes()), want[i]) {
-				t.Errorf("%v: %s, want %s", err, got, want[i])
-			}
+	for err, want := range map[error]string{kv.ErrNotLeader: "UNKNOWN ", kv.ErrOutcomeUnknown: "UNKNOWN ", kv.ErrFailed: "MISCONF "} {
+		if got := string(server.UnsettledReply(fmt.Errorf("sync: %w", err)).Bytes()); !strings.HasPrefix(got, want) {
+			t.Errorf("%v: %s, want %s", err, got, want)
 		}
+	}
+}
+
+// While no leader is known, a command that needs one waits for it: here, or elsewhere.
+func TestGroup_awaitsLeader(t *testing.T) {
+	w, g := serveGroupWith(t, server.Options{}.WithTimes(long, long, long).WithLeader(time.Hour, 0, 0))
+	c := w.client()
+	for _, test := range []struct{ sent, leader, want string }{
+		{"SET foo 1", "b", "+OK"},
+		{"GET foo", "b", `"1"`},
+		{"GET foo", "a", "-MOVED 12182 10.0.0.1:6380"},
+		{"LOSE foo", "c", "-MOVED 12182 10.0.0.3:6380"},
+		{"FLUSHALL", "a", "-MOVED 0 10.0.0.1:6380"},
+	} {
+		g.leader("")
+		c.send(pipeline("PING", test.sent))
+		eventually(t, "it waits", func() bool { return w.server.Watched() == 1 })
+		g.leader(test.leader)
+		c.want("+PONG", test.want)
+	}
+	c.answers("READONLY => +OK")
+	g.leader("")
+	c.answers("GET foo => \"1\"\nDBSIZE => :1\nMULTI => +OK\nGET foo => +QUEUED")
+	c.send(pipeline("SET foo 2"))
+	eventually(t, "it waits", func() bool { return w.server.Watched() == 1 })
+	g.leader("b")
+	c.want("+QUEUED")
+	g.leader("")
+	c.send(pipeline("EXEC"))
+	eventually(t, "it waits", func() bool { return w.server.Watched() == 1 })
+	g.leader("c")
+	c.want("-MOVED 12182 10.0.0.3:6380")
+	g.leader("")
+	c.send(pipeline("SET foo 2")) // it is given up when the server ends
+	eventually(t, "it waits", func() bool { return w.server.Watched() == 1 })
+}
+
+// Once CLUSTERDOWN was the answer, nothing that needs a leader runs until the client pauses: it may repeat the whole pipeline.
+func TestGroup_down(t *testing.T) {
+	w, g := serveGroupWith(t, server.Options{}.WithTimes(long, long, long).WithLeader(0, time.Hour, time.Hour))
+	c, other := w.client(), w.client()
+	c.answers("SET foo 1 => " + down)
+	g.leader("b")
+	other.answers("SET bar 1 => +OK")
+	c.send(pipeline("SET foo 1", "GET foo", "BF.ADD f a", "BF.ADD f b", "PING", "DBSIZE", "MULTI", "SET foo 1", "EXEC"))
+	c.want(down, down, down, down, "+PONG", ":1", "+OK", down, "-EXECABORT...")
+	g.leader("a")
+	c.answers("SET foo 1 => " + down + "\nREADONLY => +OK\nGET foo => $-1\nSET foo 1 => " + down)
+
+	for name, o := range map[string]*server.Options{
+		"the client pauses": server.Options{}.WithTimes(long, long, long).WithLeader(0, 1, time.Hour),
+		"it never does":     server.Options{}.WithTimes(long, long, long).WithLeader(0, time.Hour, time.Millisecond),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, g := serveGroupWith(t, o)
+			c := w.client()
+			c.answers("SET foo 1 => " + down)
+			g.leader("b")
+			eventually(t, "it is let go", func() bool { return c.do("SET foo 1") == "+OK" })
+		})
 	}
 }
 
@@ -479,7 +537,7 @@ func serveDisk(t *testing.T, fs vfs.FS) (*world, *fakeGroup) {
 	g := &fakeGroup{applied: make(chan uint64, 1)}
 	g.applied <- 99
 	g.leader("b")
-	store, o := onDisk(fs), server.Options{}.WithTimes(long, long, long)
+	store, o := onDisk(fs), impatient()
 	store.Modules, o.Group = coreext.With(server.GroupModule(), outcomes()), g
 	return serveStore(t, store, o), g
 }
@@ -494,7 +552,7 @@ func TestGroup_failingSync(t *testing.T) {
 	broken.Store(true)
 	const failed = "-MISCONF store has failed, ..."
 	c.send(pipeline("GET k", "SET k w", "GET k", "PING", "LOSE foo", "BF.ADD f a", "BF.ADD f b", "BF.EXISTS f a", "BF.EXISTS f b"))
-	c.want(failed, failed, failed, "+PONG", down, failed, failed, failed, failed)
+	c.want(failed, failed, failed, "+PONG", "-MOVED 12182 10.0.0.2:6380", failed, failed, failed, failed)
 
 	fs, broken = failing()
 	w, g = serveDisk(t, fs)
@@ -523,6 +581,7 @@ func TestGroup_readWaits(t *testing.T) {
 	held.Store(true)
 	c.send(pipeline("SET k w"))
 	<-reached
+	eventually(t, "the write is in memory", func() bool { v, err := w.db.Get("k"); return err == nil && string(v) == "w" })
 	other.send(pipeline("GET k"))
 	eventually(t, "it has read", func() bool { return strings.Contains(third.do("INFO commandstats"), "cmdstat_get:calls=1") })
 	close(release)
@@ -532,7 +591,7 @@ func TestGroup_readWaits(t *testing.T) {
 
 // A client that is gone does not wait for what its read needs, and neither does a server that ends.
 func TestGroup_readGone(t *testing.T) {
-	w, g := serveGroupWith(t, server.Options{}.WithTimes(long, long, long).WithReading(time.Hour))
+	w, g := serveGroupWith(t, impatient().WithReading(time.Hour))
 	g.leader("a")
 	for range 2 { // the second is there when the server ends
 		c := w.client()

@@ -44,7 +44,11 @@ type limits struct {
 	strangers int64         // the most strangers; 0 for a share of maxclients
 	grace     time.Duration // the least time before a stranger is closed to make room for another
 
+	// In a group.
 	reading time.Duration // how long a read waits until it sees what SIEVE.READ asks
+	leader  time.Duration // how long after the last leader was lost commands wait for the next one
+	gap     time.Duration // when a client has sent nothing for so long, its pipeline has ended
+	down    time.Duration // how long everything of a pipeline is answered CLUSTERDOWN
 
 	metricsEvery time.Duration // the time between two requests for metrics
 
@@ -61,7 +65,8 @@ func defaultLimits() limits {
 		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
 		watchAfter: 100 * time.Millisecond, linger: time.Second, giveUp: 1500 * time.Millisecond,
 		first: 10 * time.Second, handshake: 10 * time.Second, grace: 100 * time.Millisecond,
-		reading:       2 * time.Second, // less than most clients wait for a reply
+		reading: 1500 * time.Millisecond, leader: 1500 * time.Millisecond, // less than clients wait for a reply
+		gap: 10 * time.Millisecond, down: time.Second,
 		metricsEvery:  20 * time.Millisecond,
 		shortestGuess: 50 * time.Millisecond, longestGuess: 2 * time.Second,
 		rest: 2 * time.Second, burst: 5 * time.Millisecond,

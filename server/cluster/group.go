@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"time"
 )
 
 // Group is the group that a store belongs to, for the server of that store. All methods may be called by any goroutine,
@@ -14,7 +15,8 @@ type Group interface {
 	// learns something new makes another one.
 	//
 	// A member makes a new Status at once when it gains or loses the lead, learns of another leader, of another term, or of
-	// a change among the members. Healthy and Applied of the members may be a second old.
+	// a change among the members; when it loses the lead, before any commit fails with kv.ErrNotLeader. Healthy and Applied of
+	// the members may be a second old.
 	Status() *Status
 
 	// AppliedIndex returns the index of the last message that this member has applied. Lookups that begin afterwards see
@@ -53,6 +55,9 @@ type Status struct {
 
 	// LastLeader is the ID of the last leader that was known, Leader if there is one; "" if none has been known.
 	LastLeader string
+
+	// Since is when this member learned of Leader, or of there being none.
+	Since time.Time
 
 	// Term is the term that the member is in.
 	Term uint64

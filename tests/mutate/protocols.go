@@ -379,7 +379,7 @@ var protocols = []mutation{
 		"		level = kv.NoSync\n",
 		"		level = kv.Always\n"}),
 	inServer("a pipeline whose sync failed is answered", "^TestPipeline_failingSync$", edit{"server/conn.go",
-		"			c.replaceWrites(unsettled(err))\n",
+		"			c.replaceWrites(unsettledReply(err))\n",
 		""}),
 	inServer("the error of a sync comes after the reply that it replaces", "^TestPipeline_failingSync$", edit{"server/conn.go",
 		"		out = append(out, c.out[end:w.start]...)\n",

@@ -72,12 +72,13 @@ func WriteTo(ctx context.Context, db *kv.DB, w io.Writer, o Options) error {
 	return db.Archive(ctx, w, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx, db))
 }
 
-// verify returns a function that opens the backup, and checks it if that was asked for.
+// verify returns a function that opens the backup, and checks it if that was asked for. The backup of a store of a group is a store
+// that is alone.
 func (o *Options) verify(ctx context.Context, db *kv.DB) func(dir string) error {
 	of := db.Options()
 	return func(dir string) error {
 		as := &kv.Options{
-			FS: of.FS, MustExist: true, BallastSize: -1, MinFreeSpace: -1, Logger: of.Logger, Modules: typesOnly{of.Modules},
+			FS: of.FS, MustExist: true, LeaveGroup: true, BallastSize: -1, MinFreeSpace: -1, Logger: of.Logger, Modules: typesOnly{of.Modules},
 		}
 		made, err := kv.Open(dir, as)
 		if dirsync.Unsupported(err) { // no store can be written there, but the backup can be read, and copied to where one can

@@ -58,7 +58,7 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 	if err := extract(ctx, archive, part); err != nil {
 		return err
 	}
-	db, err := kv.Open(part, &kv.Options{MustExist: true, BallastSize: -1, MinFreeSpace: -1})
+	db, err := kv.Open(part, &kv.Options{MustExist: true, LeaveGroup: true, BallastSize: -1, MinFreeSpace: -1})
 	if errors.Is(err, kv.ErrNotExist) {
 		return fmt.Errorf("%w: it has no store", ErrArchive)
 	}

@@ -110,7 +110,7 @@ func (b *Builder) flush() error {
 	if b.batch.Empty() {
 		return db.failure()
 	}
-	if _, err := db.store.Commit(&b.batch, storage.Now); err != nil {
+	if err := db.commitBatch(&b.batch, b.w.epoch); err != nil {
 		return err
 	}
 	b.batch.Reset()

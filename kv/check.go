@@ -2,6 +2,7 @@ package kv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -70,6 +71,11 @@ func (db *DB) checker() (*check.Checker, *storage.Snapshot) {
 	now := db.Now() // if a clock panics, no snapshot is open
 	snap, _ := db.store.Snapshot()
 	c := &check.Checker{Store: checked{db}, From: snap, Now: now, Counts: db.groups}
+	if db.store.Group != nil { // what is pending is not in the snapshot
+		for i := range c.Counts {
+			c.Counts[i], _, _ = readCounts(snap, i) // what does not decode differs
+		}
+	}
 	return c, snap
 }
 
@@ -146,6 +152,9 @@ func (c *checkedObject) Done() (note string, err error) {
 
 // repair checks the store with all writers held up, and mends what needs no guessing.
 func (db *DB) repair(ctx context.Context, o CheckOptions) (*CheckReport, error) {
+	if db.store.Group != nil {
+		return nil, errors.New("kv: a store of a group is not mended alone: take it out of the group first (Options.LeaveGroup)")
+	}
 	w, err := db.beginAll(ctx, Always)
 	if err != nil {
 		return nil, err

@@ -59,6 +59,10 @@ func (w *Writer) commit() error {
 	if full && !w.batch.OnlyRemoves() {
 		return w.answer(db.noSpace())
 	}
+	whole := w.countsAndWhole()
+	if db.store.Group != nil {
+		return w.commitInGroup(whole)
+	}
 	when := storage.Later
 	if w.level == Always {
 		// The only commit that waits for the disk asks for its own sync when it is applied; several share one.
@@ -67,7 +71,7 @@ func (w *Writer) commit() error {
 		}
 		defer db.syncing.Add(-1)
 	}
-	receipt, err := w.apply(when)
+	receipt, err := w.apply(when, whole)
 	w.unlock()
 	if err != nil {
 		return err
@@ -118,7 +122,7 @@ func (w *Writer) stageBits() {
 // mayPend reports whether the commit is likely to be pending, and fits into a commit with an upper bound of what its bits take.
 // Everything else is in the batch.
 func (w *Writer) mayPend() bool {
-	if w.level == Always || w.gate != gateShared || w.sequence {
+	if w.level == Always && w.db.store.Group == nil || w.gate != gateShared || w.sequence {
 		return false
 	}
 	const key = 40 // bytes of the key of a block, and of lengths, at most
@@ -129,11 +133,20 @@ func (w *Writer) mayPend() bool {
 	return most <= w.db.MaxCommit()
 }
 
-// apply gives the batch to storage and applies it to the cache.
-func (w *Writer) apply(when storage.When) (storage.Receipt, error) {
-	db := w.db
+// countsAndWhole stages the numbers of keys, and reports whether the commit has to be applied under the sequence lock.
+func (w *Writer) countsAndWhole() bool {
+	if w.db.store.Group != nil { // the apply loop changes the numbers, too, but not those of a writer that leads
+		w.db.apply.RLock()
+		defer w.db.apply.RUnlock()
+	}
 	w.setKeyCounts()
-	whole := w.needsSequence()
+	return w.needsSequence()
+}
+
+// apply gives the batch to storage and applies it to the cache. Whole means that the sequence lock is held. In a group the batch
+// becomes pending, or nothing is done.
+func (w *Writer) apply(when storage.When, whole bool) (storage.Receipt, error) {
+	db := w.db
 	if whole {
 		when = max(when, storage.Now)
 		db.store.Flush() // most of it, before apply holds up others
@@ -156,14 +169,34 @@ func (w *Writer) apply(when storage.When) (storage.Receipt, error) {
 	defer func() { w.endStrings(kept) }()
 	db.pauseAt("commit: started")
 
-	receipt, err := db.store.Commit(&w.batch, when)
+	receipt, err := w.give(when)
 	if err != nil {
-		return receipt, err // the store has failed
+		if db.store.Group != nil { // else the store has failed
+			p.number, _ = db.store.Numbers()
+		}
+		return receipt, err
 	}
 	db.pauseAt("commit: applied")
 	p.number = receipt.Number
 	p.apply(&w.batch)
 	kept = true
+	w.committed()
+	db.stats.commits.Add(1)
+	db.stats.commitBytes.Add(uint64(receipt.Bytes))
+	return receipt, nil
+}
+
+// give gives the batch to storage.
+func (w *Writer) give(when storage.When) (storage.Receipt, error) {
+	if g := w.db.store.Group; g != nil {
+		return g.Pend(&w.batch, w.epoch)
+	}
+	return w.db.store.Commit(&w.batch, when)
+}
+
+// committed does what is left to do when memory has the commit.
+func (w *Writer) committed() {
+	db := w.db
 	if db.store.Space.Full() {
 		db.removed.Add(uint64(w.removals()))
 	}
@@ -173,9 +206,6 @@ func (w *Writer) apply(when storage.When) (storage.Receipt, error) {
 			v.object.memory.End() // it was only staged; the live one was made from the batch
 		}
 	}
-	db.stats.commits.Add(1)
-	db.stats.commitBytes.Add(uint64(receipt.Bytes))
-	return receipt, nil
 }
 
 // beginStrings tells the strings in memory what the commit changes, and endStrings what Pebble has now. Known is false

@@ -26,6 +26,9 @@ func (db *DB) QueueCompact(key []byte) { db.compacts.Add(compactRequest(key)) }
 // CompactQueued, for services, makes one commit, of at most about budget bytes, for each object that was queued when
 // CompactQueued was called. It reports whether there is more to do.
 func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err error) {
+	if db.follows() { // the store that leads does it
+		return false, nil
+	}
 	db.compactingQueued.Lock() // Compact waits for what another call has taken, and does what that call leaves
 	defer db.compactingQueued.Unlock()
 	keys := slices.Collect(maps.Keys(db.compacts.TakeAll()))
@@ -61,6 +64,13 @@ func (db *DB) CompactKey(key []byte, budget int, wait bool) (more bool, err erro
 		return false, db.noSpace()
 	}
 	budget = min(budget, db.MaxCommit()/2)
+	epoch, err := db.leads()
+	if err != nil {
+		return false, err
+	}
+	if db.prepared.epoch != epoch {
+		db.prepared = prepared{epoch: epoch}
+	}
 	if db.prepared.step == nil {
 		if err := db.prepare(key, budget); err != nil {
 			return false, err
@@ -69,7 +79,7 @@ func (db *DB) CompactKey(key []byte, budget int, wait bool) (more bool, err erro
 	if p := &db.prepared; p.step != nil { // it may be of another key, which comes first
 		more, err := db.compact([]byte(p.key), p.step)
 		if !more {
-			*p = prepared{}
+			*p = prepared{epoch: epoch}
 		}
 		return err == nil, err
 	}
@@ -78,8 +88,9 @@ func (db *DB) CompactKey(key []byte, budget int, wait bool) (more bool, err erro
 
 // prepared is what is left to do of what Type.Prepare has prepared for a key, nothing if step is nil.
 type prepared struct {
-	key  string
-	step func(w *Writer, o *Object) (more bool, err error)
+	epoch uint64 // see storage.Group: it rests on what may have been forgotten since
+	key   string
+	step  func(w *Writer, o *Object) (more bool, err error)
 }
 
 func (db *DB) prepare(key []byte, budget int) error {
@@ -88,11 +99,12 @@ func (db *DB) prepare(key []byte, budget int) error {
 	if err != nil || o == nil || o.typ == nil || o.typ.Prepare == nil {
 		return err
 	}
+	epoch := db.prepared.epoch
 	step, err := o.typ.Prepare(db, o, budget)
 	if err != nil {
 		return fmt.Errorf("compact %q: %w", key, err)
 	}
-	db.prepared = prepared{string(key), step}
+	db.prepared = prepared{epoch, string(key), step}
 	return nil
 }
 

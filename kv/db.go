@@ -50,6 +50,13 @@ type DB struct {
 	endedMu sync.Mutex
 	ended   []*Object // objects to close later; guarded by endedMu
 
+	// Of a member of a group, see group.go: applying is held while a message is applied or a block folded, and taken before apply.
+	applying sync.Mutex
+	message  storage.Batch // guarded by applying
+	fromLog  applier       // guarded by applying
+	millis   atomic.Int64  // the leader's time in the last message
+	dropped  queue.Queue[droppedObject]
+
 	syncing atomic.Int64 // commits under Always that are under way
 
 	// users counts operations that use Pebble or the residency. Close waits for them: both panic when they are used after
@@ -185,11 +192,14 @@ func (db *DB) exit() {
 
 // Close rolls back the transactions that have not ended, stops the services, and gives up compactions, copies and
 // merges under way, which then return ErrClosed. It waits for all other operations, brings everything written to
-// stable storage and closes the store. Operations begun later return ErrClosed, a second Close too. If the store has
+// stable storage and closes the store. A member of a group loses what is not applied: call Sync first. Operations begun later return ErrClosed, a second Close too. If the store has
 // failed, Close returns ErrFailed, as it may be the first call that can tell: writes below Always may be lost.
 func (db *DB) Close() error {
 	if !db.closing.CompareAndSwap(false, true) {
 		return ErrClosed
+	}
+	if g := db.store.Group; g != nil {
+		g.Resign()
 	}
 	db.endTransactions() // services may be waiting for them
 	db.store.End(func() bool { return db.users.Load() != 0 })

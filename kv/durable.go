@@ -9,7 +9,15 @@ import (
 // until all of that state is on stable storage. Commands flagged write call it for answers that wrote nothing, such
 // as "already there": without it, a crash could take back the commit that the answer rests on. The answer must have
 // come from resident blocks alone.
+//
+// In a group, at any level, it waits until that state is applied, so that the group has it.
 func (db *DB) Acknowledge(o *Object, level Durability) error {
+	if g := db.store.Group; g != nil {
+		if o.memory.Ended() {
+			return g.SettleAll(o.epoch)
+		}
+		return g.Settle(o.changed.Load(), o.epoch)
+	}
 	if db.opts.ReadOnly || db.level(level) != Always {
 		return db.readOnly()
 	}
@@ -23,7 +31,11 @@ func (db *DB) Acknowledge(o *Object, level Durability) error {
 
 // Settle waits until an answer based on anything in the store's present state may be reported at the level: under
 // Always, until all of that state is on stable storage.
+// In a group see EndAnswer, which also tells if the store has ceased to lead since the answer was read.
 func (db *DB) Settle(level Durability) error {
+	if db.store.Group != nil {
+		return db.EndAnswer(db.BeginAnswer())
+	}
 	if db.opts.ReadOnly || db.level(level) != Always {
 		return db.readOnly()
 	}
@@ -37,12 +49,15 @@ func (db *DB) level(level Durability) Durability {
 	return level
 }
 
-// Sync returns when every commit reported before it is on stable storage.
+// Sync returns when every commit reported before it is on stable storage; in a group, when it is applied, or ErrOutcomeUnknown.
 func (db *DB) Sync() error {
 	if err := db.enter(); err != nil {
 		return err
 	}
 	defer db.exit()
+	if db.store.Group != nil {
+		return db.EndAnswer(db.BeginAnswer())
+	}
 	return db.store.Sync()
 }
 
@@ -66,7 +81,7 @@ func (db *DB) keep() {
 		case <-db.stopKeeper:
 			return
 		case <-syncs.C:
-			if db.opts.Durability != EverySec && !db.everySec.Swap(false) {
+			if db.store.Group != nil || db.opts.Durability != EverySec && !db.everySec.Swap(false) {
 				continue
 			}
 			err := db.Sync()

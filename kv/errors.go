@@ -49,6 +49,9 @@ var (
 	// transaction that was not used kept it waiting. Nothing was written.
 	ErrBusy = errors.New("kv: a transaction keeps all other writes waiting")
 
+	// ErrMember is returned by Open for a store that was a member of a group, see Options.LeaveGroup.
+	ErrMember = storage.ErrMember
+
 	// ErrNotLeader is returned by every write on a store of a group that does not lead the group. Nothing was written.
 	ErrNotLeader = storage.ErrNotLeader
 

@@ -71,12 +71,15 @@ const sweepBatch = 16
 
 // Sweep, for services, removes keys that have expired, in one commit of at most 16 keys. It leaves those that a writer has
 // locked. It reports whether there may be more, including those that another call is about to remove; but not whether
-// locked ones are left: as long as the writer goes on, another call would do nothing.
+// locked ones are left: as long as the writer goes on, another call would do nothing. In a group the store that leads sweeps.
 func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	if err := db.enter(); err != nil {
 		return false, err
 	}
 	defer db.exit()
+	if db.follows() {
+		return false, nil
+	}
 	now := db.Now()
 	if due, more := db.expiry.Due(now); !due {
 		return more, nil

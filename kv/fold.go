@@ -54,6 +54,9 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	if db.store.Space.Full() {
 		return 0, db.noSpace()
 	}
+	if db.store.Group != nil {
+		return db.foldHere(req)
+	}
 	w, err := db.begin(NoSync, []byte(req.key))
 	if err != nil {
 		return 0, err
@@ -67,7 +70,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	if l == nil {
 		return 0, nil
 	}
-	value, err := db.foldedBlock(o, l, req.blk)
+	value, err := db.foldedBlock(db.store, o, l, req.blk)
 	if err != nil || value == nil {
 		return 0, err
 	}
@@ -84,9 +87,39 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	return len(value), db.failure()
 }
 
+// foldHere is foldBlock for a member of a group. Each member folds for itself: the content of the block stays the same. Between
+// two messages nothing else changes what Pebble has of the block. What is pending goes there later, and is none of it.
+func (db *DB) foldHere(req foldRequest) (int, error) {
+	if err := db.enter(); err != nil {
+		return 0, err
+	}
+	defer db.exit()
+	db.applying.Lock()
+	defer db.applying.Unlock()
+	o, err := db.find([]byte(req.key), nil)
+	if err != nil || o == nil || o.header.ID != req.object {
+		return 0, err
+	}
+	l := o.layer(req.layer)
+	if l == nil {
+		return 0, nil
+	}
+	value, err := db.foldedBlock(storage.Disk(db.store), o, l, req.blk)
+	if err != nil || value == nil {
+		return 0, err
+	}
+	var b storage.Batch
+	b.Set(format.AppendBlockKey(nil, l.Object(), l.Number(), req.blk), value)
+	if err := db.store.Group.Write(&b); err != nil {
+		return 0, err
+	}
+	db.stats.folds.Add(1)
+	return len(value), nil
+}
+
 // foldedBlock reads a block's stored form and returns it as it is to be written, nil if there is nothing to fold.
-func (db *DB) foldedBlock(o *Object, l *Layer, blk uint64) ([]byte, error) {
-	value, closer, err := db.store.Get(format.AppendBlockKey(nil, l.Object(), l.Number(), blk))
+func (db *DB) foldedBlock(from storage.Reader, o *Object, l *Layer, blk uint64) ([]byte, error) {
+	value, closer, err := from.Get(format.AppendBlockKey(nil, l.Object(), l.Number(), blk))
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}

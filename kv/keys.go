@@ -83,4 +83,5 @@ func (o *Object) Expiry() int64 { return o.header.Expiry }
 
 // Now returns the time by the store's clock, in Unix milliseconds. A time before 1970, which a board without a
 // battery may have after it starts, counts as 0: expiries are positive.
-func (db *DB) Now() int64 { return max(0, db.opts.Clock().UnixMilli()) }
+// In a group it is not before the time of the last message.
+func (db *DB) Now() int64 { return max(0, db.opts.Clock().UnixMilli(), db.millis.Load()) }

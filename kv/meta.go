@@ -72,7 +72,8 @@ func (db *DB) countExpiring(older *[numKeyLocks]bool) error {
 	return errors.Join(it.Error(), it.Close())
 }
 
-// setCounts sets the numbers of keys of a group. The caller holds the group's key lock, or the gate alone.
+// setCounts sets the numbers of keys of a group. The caller holds the group's key lock, or the gate alone; or it is the apply
+// loop of a member, which holds DB.apply alone.
 func (db *DB) setCounts(group int, n format.KeyCounts) {
 	was := &db.groups[group]
 	db.keys.Add(n.Keys - was.Keys)
@@ -171,10 +172,13 @@ func (db *DB) ItemHash(kind hash.Kind, group string) (hash.Function, error) {
 // set stores a record in a commit of its own, which is in the log before any commit that begins later. It does not
 // wait for the disk.
 func (db *DB) set(key, value []byte) error {
+	epoch, err := db.leads()
+	if err != nil {
+		return err
+	}
 	var b storage.Batch
 	b.Set(key, value)
-	_, err := db.store.Commit(&b, storage.Now)
-	return err
+	return db.commitBatch(&b, epoch)
 }
 
 // iterate returns an iterator over the stored keys from low on, below high.

@@ -33,6 +33,8 @@ type Object struct {
 	// later one.
 	changed atomic.Uint64
 
+	epoch uint64 // see storage.Group: when the object was made; 0 in a store that is alone
+
 	// handedOver is set when a commit gave the layers to a new incarnation.
 	handedOver atomic.Bool
 }
@@ -50,6 +52,9 @@ func EndedObject() *Object {
 func newObject(db *DB, key string, h *format.Header, layers []*Layer) (*Object, error) {
 	o := &Object{db: db, key: key, header: h, layers: layers}
 	o.memory.Init(h, db.clock)
+	if g := db.store.Group; g != nil {
+		o.epoch = g.Epoch()
+	}
 	if t := db.registry.types[h.TypeName]; t != nil && h.ID != 0 {
 		if h.TypeVersion > t.Version {
 			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.TypeName, h.TypeVersion, t.Version)

@@ -15,7 +15,7 @@ import (
 
 // Open opens the store in dir. It creates dir and the store if they do not exist. Nil options mean the defaults.
 // Whatever the umask, what it creates is for the user of the process alone: modes 0700 and 0600. The errors are
-// ErrOptions, ErrLocked, ErrUnfinished, ErrStray, ErrNotExist (only with MustExist or ReadOnly), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those of
+// ErrOptions, ErrLocked, ErrUnfinished, ErrStray, ErrMember, ErrNotExist (only with MustExist or ReadOnly), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those of
 // the file system.
 func Open(dir string, options *Options) (*DB, error) {
 	opts, err := options.withDefaults()
@@ -46,11 +46,15 @@ func Open(dir string, options *Options) (*DB, error) {
 		TableCacheSize: opts.TableCacheSize, MemTableSize: opts.MemTableSize, Seed: opts.Seed,
 		BallastSize: opts.BallastSize, MinFreeSpace: opts.MinFreeSpace, FreeSpaceInterval: opts.FreeSpaceInterval,
 		Logger: opts.Logger, Failed: db.hasFailed, FlushAfter: opts.flushAfter, Pause: opts.pause, Log: opts.Log,
+		LeaveGroup: opts.LeaveGroup,
 	})
 	if err != nil {
 		return nil, err
 	}
 	db.dir, db.meta = db.store.Dir, db.store.Meta
+	if g := db.store.Group; g != nil {
+		db.millis.Store(g.Applied().Millis)
+	}
 	db.strings = hot.New(opts.StringCacheSize, db.store.Fresh)
 	if err := db.readMeta(); err != nil {
 		return nil, errors.Join(err, db.closeStore())

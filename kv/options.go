@@ -137,9 +137,15 @@ type Options struct {
 	// Default none.
 	Modules Modules
 
-	// Log gets each record of the store's log, in order, before the store's disk has it; see storage.Log. A group of stores has
-	// one; Replay makes what another store was told its own. Default nil: the store is alone.
+	// Log makes the store a member of a group, and orders its commits; see storage.Log, DB.ApplyMessage, DB.Lead and DB.Follow. At
+	// every level a write then is visible in this store at once, or when it is applied, and Always means that it is applied.
+	// Lookups by the methods of DB and of handles may see what is not applied yet; a command of a Session waits until what it has
+	// read is. Default nil: the store is alone.
 	Log storage.Log
+
+	// LeaveGroup makes a store that was a member of a group one that is alone. Without it Open returns ErrMember for such a store,
+	// unless Log or ReadOnly is set. Default false.
+	LeaveGroup bool
 
 	// Clock returns the time for expiries. A time before 1970 counts as 1970. It is called while the store holds locks, so
 	// it must not use the store. Default time.Now.

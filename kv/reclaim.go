@@ -29,12 +29,19 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer db.exit()
+	if more, err := db.reclaimHere(ctx); more || err != nil {
+		return more, err
+	}
+	epoch, err := db.leads()
+	if err != nil {
+		return false, nil // the store that leads sees to the notes
+	}
 	d, err := db.findDropped()
 	switch {
 	case err != nil:
 		return false, err
 	case d.unwritten != 0:
-		return db.dropUnwritten(d.unwritten)
+		return db.dropUnwritten(d.unwritten, epoch)
 	case d.large != nil:
 		start, end := droppedRange(*d.large)
 		if err := db.store.Compact(ctx, start, end); err != nil {
@@ -54,13 +61,48 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	for _, object := range d.done {
 		b.Delete(format.AppendDroppedKey(nil, object))
 	}
-	db.apply.RLock()
-	defer db.apply.RUnlock()
-	if _, err := db.store.Commit(&b, storage.Now); err != nil {
+	if db.store.Group == nil {
+		db.apply.RLock()
+		defer db.apply.RUnlock()
+	}
+	if err := db.commitBatch(&b, epoch); err != nil {
 		return false, err
 	}
 	db.stats.reclaimed.Add(uint64(len(d.done)))
 	return true, db.failure()
+}
+
+// droppedObject is an object whose note another store of the group has removed, when it had reclaimed its space there.
+type droppedObject uint64
+
+func (droppedObject) About() string { return "" }
+
+// noteReclaimed has Reclaim give the space of objects back here, too.
+func (db *DB) noteReclaimed(b *storage.Batch) {
+	for i := range b.Count() {
+		if c := b.Change(i); c.Kind == storage.KindDelete && c.Key[0] == format.TagDropped {
+			if id, n := format.DecodeOrdered(c.Key[1:]); n > 0 {
+				db.dropped.Add(droppedObject(id))
+			}
+		}
+	}
+}
+
+// reclaimHere compacts the range of one object that noteReclaimed has noted, if it is large, and reports whether there was one.
+func (db *DB) reclaimHere(ctx context.Context) (bool, error) {
+	id, noted := db.dropped.Take()
+	if !noted {
+		return false, nil
+	}
+	start, end := droppedRange(uint64(id))
+	size, err := db.store.Size(start, end)
+	if err == nil && size >= smallRange {
+		err = db.store.Compact(ctx, start, end)
+	}
+	if err != nil {
+		return false, text.After(err, "kv: reclaim object %d", id)
+	}
+	return true, nil
 }
 
 // reclaimSmall makes Pebble compact the store, one part after the other, if many keys were removed while the disk was
@@ -154,10 +196,13 @@ func droppedRange(object uint64) (start, end []byte) {
 }
 
 // dropUnwritten deletes what a build that was never committed has written. It reads the note again while no commit
-// can delete it: if a commit has deleted it meanwhile, the object is under its key now.
-func (db *DB) dropUnwritten(object uint64) (bool, error) {
-	db.apply.RLock()
-	defer db.apply.RUnlock()
+// can delete it: if a commit has deleted it meanwhile, the object is under its key now. In a group it cannot keep such a commit
+// from being applied, but none is under way: the builder stays in DB.building until its commit is applied, or the epoch has ended.
+func (db *DB) dropUnwritten(object, epoch uint64) (bool, error) {
+	if db.store.Group == nil {
+		db.apply.RLock()
+		defer db.apply.RUnlock()
+	}
 	if _, building := db.building.Load(object); building {
 		return false, nil
 	}
@@ -175,7 +220,7 @@ func (db *DB) dropUnwritten(object uint64) (bool, error) {
 	var b storage.Batch
 	b.DeleteRange(format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1))
 	b.Set(note, nil)
-	if _, err := db.store.Commit(&b, storage.Now); err != nil {
+	if err := db.commitBatch(&b, epoch); err != nil {
 		return false, err
 	}
 	return true, db.failure()

@@ -26,6 +26,7 @@ type Transaction struct {
 	db     *DB
 	ctx    context.Context // the context it began with, marked as the transaction's
 	level  Durability      // of the kind that writes
+	epoch  uint64          // of its writer
 	scoped bool            // it runs a function, for which it holds the gate
 
 	uses gate.Uses // while a method runs
@@ -130,7 +131,7 @@ func (db *DB) beginExclusive(ctx context.Context, level Durability, scoped bool)
 	if err != nil {
 		return nil, err
 	}
-	tx := &Transaction{db: db, level: w.level, scoped: scoped, w: w}
+	tx := &Transaction{db: db, level: w.level, epoch: w.epoch, scoped: scoped, w: w}
 	db.holder.Store(tx)
 	return db.track(ctx, tx), nil
 }
@@ -331,6 +332,9 @@ func (tx *Transaction) Rollback() error {
 	tx.mu.Unlock()
 	if settled {
 		return nil
+	}
+	if g := tx.db.store.Group; g != nil {
+		return g.SettleAll(tx.epoch)
 	}
 	return tx.db.Settle(tx.level)
 }

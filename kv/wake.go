@@ -59,6 +59,9 @@ func (db *DB) Wake(ctx context.Context, from []byte, budget int) (next []byte, e
 		return nil, err
 	}
 	defer db.exit()
+	if db.follows() { // the store that leads does it
+		return nil, nil
+	}
 	const wakeBatch = 16
 	if from == nil {
 		from = []byte{format.TagWake}

@@ -18,6 +18,7 @@ import (
 type Writer struct {
 	db    *DB
 	level Durability
+	epoch uint64  // see storage.Group; 0 in a store that is alone
 	keys  []uint8 // indices of the key locks that it holds, ascending
 	gate  gateHold
 
@@ -71,8 +72,8 @@ var writers = sync.Pool{New: func() any { return new(Writer) }}
 // Under Always, Write returns when what it wrote, and everything that its answer was based on, is on stable storage.
 // This includes errors and panics, which may tell that a key exists, or is missing, or is full. The errors are
 // change's, or ErrFailed in its place; and ErrClosed, ErrNoSpace, ErrBusy, ErrNested and ErrTooLarge (a key above
-// MaxKeyLen, or more than MaxCommit). After ErrFailed the outcome is unknown. After any other error nothing was
-// written.
+// MaxKeyLen, or more than MaxCommit). In a group Write returns ErrNotLeader, or ErrOutcomeUnknown. After that and after
+// ErrFailed the outcome is unknown. After any other error nothing was written.
 //
 // Change must write to the store by the writer alone: any other write would wait for itself.
 func (db *DB) Write(level Durability, keys [][]byte, change func(*Writer) error) error {
@@ -121,6 +122,15 @@ func (db *DB) begin(level Durability, keys ...[]byte) (*Writer, error) {
 		return nil, err
 	}
 	w.gate = gateShared
+	return w.fenced()
+}
+
+// fenced takes the epoch, when the writer has its locks.
+func (w *Writer) fenced() (_ *Writer, err error) {
+	if w.epoch, err = w.db.leads(); err != nil {
+		w.release()
+		return nil, err
+	}
 	return w, nil
 }
 
@@ -138,7 +148,7 @@ func (db *DB) beginAll(ctx context.Context, level Durability) (*Writer, error) {
 		return nil, err
 	}
 	w.gate = gateExclusive
-	return w, nil
+	return w.fenced()
 }
 
 func (db *DB) newWriter(level Durability) (*Writer, error) {
@@ -151,12 +161,16 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
-	if db.store.Space.Exhausted() {
+	epoch, err := db.leads()
+	if err == nil && db.store.Space.Exhausted() {
+		err = db.noSpace()
+	}
+	if err != nil {
 		db.exit()
-		return nil, db.noSpace()
+		return nil, err
 	}
 	w := writers.Get().(*Writer)
-	w.db, w.level = db, db.level(level)
+	w.db, w.level, w.epoch = db, db.level(level), epoch
 	return w, nil
 }
 
@@ -211,10 +225,13 @@ func (w *Writer) answer(err error) error {
 	return err
 }
 
-// settleAnswer gives back the locks and waits until what was read under them is as durable as the level says. Every
-// commit of these keys has its number by now.
+// settleAnswer gives back the locks and waits until what was read under them is as durable as the level says; in a group,
+// until it is applied. Every commit of these keys has its number by now.
 func (w *Writer) settleAnswer() error {
 	w.unlock()
+	if g := w.db.store.Group; g != nil {
+		return g.SettleAll(w.epoch)
+	}
 	if w.level != Always {
 		return nil
 	}

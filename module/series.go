@@ -52,7 +52,13 @@ func (s *Session) InSeries(ctx context.Context, cmd *Command, words [][]byte) bo
 func (s *Session) DoSeries(ctx context.Context, cmd *Command, calls *Series) {
 	c := s.borrowCall()
 	*c = Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: calls.Args(0)}
+	begun := s.host.db.BeginAnswer()
 	cmd.Series(c, calls)
 	s.returnCall(c)
+	if err := s.endAnswer(cmd, begun); err != nil {
+		for i := range calls.Replies {
+			calls.Replies[i] = ErrorReply(err)
+		}
+	}
 	s.countKeys(cmd, calls.Args(0), calls.Len(), reply.Nil)
 }

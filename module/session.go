@@ -138,11 +138,24 @@ func (s *Session) DoNamed(ctx context.Context, named *Command, words [][]byte) r
 	}
 	c := s.borrowCall()
 	*c = Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args}
+	begun := s.host.db.BeginAnswer()
 	r := cmd.Handler(c)
 	s.returnCall(c)
+	if err := s.endAnswer(cmd, begun); err != nil {
+		r = ErrorReply(err)
+	}
 	s.Outcome = Done
 	s.countKeys(cmd, args, 1, r)
 	return r
+}
+
+// endAnswer returns when what a command has read may be told: in a group, what a lookup finds may not be there for good. Commands
+// that write see to that themselves, at the session's level of durability.
+func (s *Session) endAnswer(cmd *Command, begun uint64) error {
+	if cmd.Flags&ReadOnly == 0 {
+		return nil
+	}
+	return s.host.db.EndAnswer(begun)
 }
 
 // borrowCall returns memory for a Call: that of the last one, unless a handler that is running has it.

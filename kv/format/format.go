@@ -65,6 +65,9 @@ const (
 	MetaKeys   = 0x03 // followed by one byte: how many headers have a hash that begins with it, see AppendKeyCounts
 	MetaSecret = 0x05 // 32 bytes: those of keyed hashes follow from it; written when an object first needs one
 
+	MetaApplied = 0x06 // see AppendApplied; only a member of a group has it, and writes it with each message
+	MetaMembers = 0x07 // who the members of the group are, in a form that the engine does not know
+
 	// 0x04 is in older stores: the secret that all of their keyed hashes have. Who knows one of these filters must not learn
 	// those made since, so nothing follows from it.
 )

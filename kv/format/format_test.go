@@ -72,6 +72,8 @@ func TestFormat_golden(t *testing.T) {
 		{"expiry key", AppendExpiryKey(nil, 1_700_000_000_000, []byte("k")), "05" + "fd018bcfe56800" + "6b"},
 		{"key count key", AppendKeyCountKey(nil, 200), "0103c8"},
 		{"key counts", AppendKeyCounts(nil, KeyCounts{Keys: 300, Expiring: 5}), "ac0205"},
+		{"applied message", AppendApplied(nil, Applied{Index: 300, Term: 5, Hash: [16]byte{1, 15: 2}, Millis: 1_700_000_000_000}),
+			"01" + "01000000000000000000000000000002" + "ac02" + "05" + "80d095ffbc31"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -216,7 +216,7 @@ func (c *Cache) BeginAll() {
 	}
 }
 
-// EndAll follows BeginAll, before the End of keys that the same commit has set.
+// EndAll follows BeginAll, before the End of keys that the same commit has set. If known is false, there may be any keys.
 func (c *Cache) EndAll(known bool) {
 	if c == nil {
 		return
@@ -225,6 +225,7 @@ func (c *Cache) EndAll(known bool) {
 		s := &c.shards[i]
 		s.mu.Lock()
 		s.commits--
+		s.total = uncounted
 		if known {
 			s.total = 0
 		}

@@ -59,18 +59,25 @@ func (s *Store) End(busy func() bool) {
 }
 
 // Close brings everything written to stable storage, unless the store has failed, and closes the store. The caller
-// has called End before.
+// has called End before. In a group, what is pending is forgotten.
 func (s *Store) Close() error {
 	close(s.stop)
 	s.loops.Wait()
 	s.working.Add(1) // so that relieve helps this flush too
-	s.Flush()
+	if s.Group == nil {
+		s.Flush()
+	}
 	s.working.Add(-1)
 	close(s.relief)
 	<-s.reliefEnded
 	err := s.failure()
 	if err == nil && !s.opts.ReadOnly {
-		if err = s.syncLog(); err == nil {
+		if s.Group == nil {
+			err = s.syncLog()
+		} else {
+			_, err = s.Group.SyncStore()
+		}
+		if err == nil {
 			err = s.storeSidecar()
 		}
 	}

@@ -204,7 +204,7 @@ func (b *Batch) load(kind Kind, key, value []byte) bool {
 	case kind == KindDelete:
 		b.Delete(key)
 	case kind == KindRangeDelete:
-		if bytes.Compare(value, []byte{key[0] + 1}) > 0 {
+		if bytes.Compare(value, []byte{key[0] + 1}) > 0 || key[0] == format.TagMeta && !bytes.Equal(value, []byte{format.TagMeta, key[1] + 1}) {
 			return false // it reaches into keys of another kind
 		}
 		b.DeleteRange(key, value)
@@ -216,8 +216,8 @@ func (b *Batch) load(kind Kind, key, value []byte) bool {
 	return true
 }
 
-// isWhole reports whether a key, or the first one of a range, is as long as keys of its kind are. The store's identity is no key
-// that a record has.
+// isWhole reports whether a key, or the first one of a range, is as long as keys of its kind are. The store's identity, and what
+// says which messages it has applied, are no keys that a record has.
 func isWhole(key []byte, ofRange bool) bool {
 	switch key[0] {
 	case format.TagMeta:
@@ -225,7 +225,7 @@ func isWhole(key []byte, ofRange bool) bool {
 		if len(key) >= n && key[1] == format.MetaKeys && !ofRange {
 			n = 3
 		}
-		return len(key) == n && key[1] != format.MetaStore
+		return len(key) == n && key[1] != format.MetaStore && key[1] != format.MetaApplied && key[1] != format.MetaMembers
 	case format.TagHeader:
 		return ofRange || len(key) >= format.HeaderKeyPrefix
 	case format.TagObject:

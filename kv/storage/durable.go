@@ -18,6 +18,8 @@ import (
 //     It raises the watermark to the commit's own number if no other commit got a number in between, else to the last
 //     number before it began.
 //
+// In a group the log of the group is synced, and the watermark is raised when commits are applied, see group.go.
+//
 // Store.durableSeq says the same in Pebble's sequences: everything in the log up to it is on stable storage. The
 // sidecar needs it.
 
@@ -100,20 +102,32 @@ func (s *Store) runRound(r *syncRound) {
 	close(r.done)
 }
 
-// syncLog flushes what is pending and syncs Pebble's log. It does so with a batch that holds a log record but no
-// operation: Pebble does not sync for a batch that is quite empty.
+// syncLog flushes what is pending and syncs Pebble's log.
 func (s *Store) syncLog() error {
+	if s.Group != nil {
+		return s.Group.round()
+	}
 	number := s.last.Load() // before the flush, see above
 	s.Flush()
+	seq, err := s.syncDisk()
+	if err != nil {
+		return err
+	}
+	return s.synced(number, seq)
+}
+
+// syncDisk syncs Pebble's log, and returns the last sequence in it. It does so with a batch that holds a log record but no
+// operation: Pebble does not sync for a batch that is quite empty.
+func (s *Store) syncDisk() (seq uint64, err error) {
 	b := s.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
 	if err := b.LogData(nil, nil); err != nil {
-		return text.After(err, "kv: sync of the log")
+		return 0, text.After(err, "kv: sync of the log")
 	}
 	if err := s.disk.Apply(b, pebble.Sync); err != nil {
-		return s.Fail(text.After(err, "kv: sync of the log"))
+		return 0, s.Fail(text.After(err, "kv: sync of the log"))
 	}
-	return s.synced(number, uint64(b.SeqNum())-1)
+	return uint64(b.SeqNum()) - 1, s.failure()
 }
 
 // synced raises the watermarks after a sync that covered all commits up to number, and everything in the log up to

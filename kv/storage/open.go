@@ -41,7 +41,7 @@ const lockPause = 50 * time.Millisecond
 func openStore(dir string, opts Options) (*Store, error) {
 	s := &Store{
 		opts: opts, descriptors: shareOf(descriptorLimit()),
-		pending: pending{begun: make(chan struct{}, 1)},
+		pending: pending{begun: make(chan struct{}, 1), many: make(chan struct{}, 1)},
 		stop:    make(chan struct{}), relief: make(chan struct{}), reliefEnded: make(chan struct{}),
 	}
 	var err error
@@ -159,8 +159,11 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	fresh, err := s.readMeta()
-	if err != nil || !fresh {
+	if err != nil {
 		return err
+	}
+	if !fresh {
+		return s.join()
 	}
 	s.Fresh = true
 	// Pebble writes the first log of a new database in the oldest format, whatever format is asked for. So that log
@@ -177,7 +180,7 @@ func (s *Store) open() (err error) {
 	if fresh, err := s.readMeta(); err != nil || fresh {
 		return errors.Join(err, s.failure(), errors.New("kv: a new store's metadata is gone at once"))
 	}
-	return nil
+	return s.join()
 }
 
 // lockDir locks the directory, which it makes if need be.

@@ -48,25 +48,31 @@ const (
 // pending holds the commits that are not in Pebble yet. They are counted from the opening of the store.
 type pending struct {
 	added   atomic.Uint64 // how many commits have become pending; written with mu held
-	flushed atomic.Uint64 // how many of them are in Pebble; written with flushes held
+	flushed atomic.Uint64 // how many of them are in Pebble; written with flushes held, in a group by the apply loop
 
 	recorded atomic.Int64 // how many records other than of objects are pending; written with mu held
 
 	mu       sync.Mutex
 	filling  index  // guarded by mu
-	flushing index  // what is being flushed; written with both flushes and mu held, read with either held
+	flushing index  // what is being flushed; written with both flushes and mu held, read with either held; see Group.land
 	joiner   joiner // of lookups; guarded by mu
 
 	flushes sync.Mutex    // held while a group is flushed
 	scratch flushScratch  // guarded by flushes
 	begun   chan struct{} // tells the flush loop that a group has begun; of capacity 1
+	many    chan struct{} // tells the flush loop of a store of a group that much is pending; of capacity 1
 }
 
 // pend makes a batch pending and reports whether it did: if it can be, and there is room.
 func (s *Store) pend(b *Batch) (r Receipt, pending bool) {
+	s.pending.mu.Lock()
+	defer s.pending.mu.Unlock()
+	return s.pendLocked(b)
+}
+
+// pendLocked is pend for a caller that holds pending.mu.
+func (s *Store) pendLocked(b *Batch) (r Receipt, pending bool) {
 	p := &s.pending
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	to := &p.filling
 	room, half := to.holds(b, MaxCommit(s.opts.MemTableSize))
 	if !room || b.now {
@@ -133,8 +139,13 @@ func (s *Store) Block(object, layer, blk uint64) (value []byte, closer io.Closer
 	return value, closer, operand, err
 }
 
-// Flush puts everything into Pebble that was pending before the call. If that fails, the store fails.
+// Flush puts everything into Pebble that was pending before the call. If that fails, the store fails. In a group it waits for the
+// apply loop. If the store ceases to lead meanwhile, what was pending is forgotten, or about to be.
 func (s *Store) Flush() {
+	if s.Group != nil {
+		_ = s.Group.flush() // readers go on with what there is
+		return
+	}
 	p := &s.pending
 	upTo := p.added.Load()
 	if p.flushed.Load() >= upTo {
@@ -148,8 +159,15 @@ func (s *Store) Flush() {
 }
 
 // FlushIfMany flushes what is pending if the commit has made that much, unless another goroutine is flushing. Whoever calls
-// Commit calls it once he holds no lock.
+// Commit calls it once he holds no lock. In a group another goroutine flushes.
 func (s *Store) FlushIfMany(r Receipt) {
+	if r.full && s.Group != nil {
+		select {
+		case s.pending.many <- struct{}{}:
+		default:
+		}
+		return
+	}
 	if p := &s.pending; r.full && p.flushes.TryLock() {
 		defer p.flushes.Unlock()
 		s.flushLocked()
@@ -210,6 +228,8 @@ func (s *Store) flushLoop() {
 		case <-s.stop:
 			timer.Stop()
 			return // Close flushes the rest
+		case <-s.pending.many:
+			timer.Stop()
 		case <-timer.C:
 		}
 		s.work(s.Flush)

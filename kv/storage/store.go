@@ -45,22 +45,17 @@ type Options struct {
 	// FlushAfter is how long a pending commit stays out of Pebble if no other follows. 0 means 50 milliseconds.
 	FlushAfter time.Duration
 
-	// Log orders the records of a store that is not alone; nil for one that is.
+	// Log orders the messages of a store of a group; nil for one that is alone. See group.go.
 	Log Log
+
+	// LeaveGroup has a store of a group that is opened without a Log be alone from now on.
+	LeaveGroup bool
 
 	// Failed is called once, with ErrFailed and its cause, when the store fails.
 	Failed func(error)
 
 	// Pause is called at named points of slow paths. Tests set it to hold a goroutine there.
 	Pause func(point string)
-}
-
-// Log is where each record goes before the store's own disk has it, in the order of the store's log: the door for a group of
-// stores, which have the same records in the same order.
-type Log interface {
-	// Propose takes a record, which it must not keep or change. The ticket gets nil when the store may go on with the record.
-	// After an error the store fails. The store may hold locks that its lookups need.
-	Propose(record []byte) (ticket <-chan error)
 }
 
 // Store is an open store. Any goroutine may call its methods, but none once Close has begun.
@@ -76,6 +71,9 @@ type Store struct {
 	// Space tells how much of the disk is free. Files is the file system that Pebble uses.
 	Space *freeze.Space
 	Files *freeze.FS
+
+	// Group is what a store of a group has besides, nil for one that is alone.
+	Group *Group
 
 	// Damage is what is known of damaged tables, a file system above Files.
 	Damage badBlocks
@@ -96,8 +94,6 @@ type Store struct {
 	durable atomic.Uint64 // all commits up to this number are on stable storage
 	pending pending
 	syncer  syncer
-
-	proposing sync.Mutex // held while a record goes to Options.Log and then to Pebble
 
 	lastSeq    atomic.Uint64 // Pebble's sequence of the last commit in Pebble
 	durableSeq atomic.Uint64 // everything up to this sequence is on stable storage
@@ -225,8 +221,8 @@ const (
 	Synced
 )
 
-// Commit makes a batch part of the store. Everything gets into the log by it: as one record, behind everything that is pending,
-// or later together with others. It does not wait for the disk: Await does. The only error is ErrFailed: then the outcome is
+// Commit makes a batch part of a store that is alone. Everything gets into the log by it: as one record, behind everything that is
+// pending, or later together with others. It does not wait for the disk: Await does. The only error is ErrFailed: then the outcome is
 // unknown.
 //
 // A commit gets its number once its batch is applied or pending. So a goroutine that reads a number, and syncs the log
@@ -234,6 +230,9 @@ const (
 func (s *Store) Commit(b *Batch, when When) (Receipt, error) {
 	if s.opts.ReadOnly {
 		return Receipt{}, ErrReadOnly
+	}
+	if s.Group != nil {
+		panic("storage: a commit past the log of the group")
 	}
 	if when == Later && s.opts.FlushAfter >= 0 {
 		if r, pending := s.pend(b); pending {
@@ -261,16 +260,8 @@ func (s *Store) Commit(b *Batch, when When) (Receipt, error) {
 	return r, nil
 }
 
-// apply gives a batch to the log of the group, if there is one, and to Pebble, and returns the last sequence of the batch. Pebble
-// gets batches in the order in which the group does.
+// apply gives a batch to Pebble, and returns the last sequence of the batch.
 func (s *Store) apply(batch *pebble.Batch, when When) (seq uint64, err error) {
-	if s.opts.Log != nil {
-		s.proposing.Lock()
-		defer s.proposing.Unlock()
-		if err := <-s.opts.Log.Propose(batch.Repr()); err != nil {
-			return 0, err
-		}
-	}
 	if when == Synced {
 		err = s.disk.ApplyNoSyncWait(batch, pebble.Sync)
 	} else {
@@ -293,6 +284,9 @@ func lastSequence(b *pebble.Batch) uint64 {
 	}
 	return first + uint64(b.Count()) - 1
 }
+
+// Disk reads what Pebble has, without what is pending.
+func Disk(s *Store) Reader { return s.disk }
 
 // Numbers returns the number of the last commit, and a number up to which all commits are on stable storage.
 func (s *Store) Numbers() (last, durable uint64) {
@@ -338,9 +332,13 @@ func mayBePending(o *IterOptions) bool {
 }
 
 // Snapshot returns a snapshot, and the number of the last commit in it. It has every commit that was applied or
-// pending before the call. The caller closes it. The number is right if no commit is made meanwhile; the caller sees
-// to that.
+// pending before the call; in a group, every commit that was flushed. The caller closes it. The number is right if no
+// commit is made meanwhile; the caller sees to that.
 func (s *Store) Snapshot() (*Snapshot, uint64) {
+	if s.Group != nil { // a flush would wait for the apply loop, and that for the caller's lock
+		last := s.Group.atOnce() // a snapshot with more is no harm: less is borrowed from memory then
+		return s.disk.NewSnapshot(), last
+	}
 	s.Flush()
 	last := s.last.Load()
 	return s.disk.NewSnapshot(), last

@@ -20,7 +20,7 @@ type Table struct {
 // must be quick, and must not use the store.
 type Observer interface {
 	Changed(key string) // or the key was removed, at the latest some time after it expired
-	Flushed()           // every key was removed
+	Flushed()           // every key was removed, or any key may have changed
 }
 
 // Observe has o told from now on, in the place of another Observer; nil ends that. What was changed before Observe returns is
@@ -98,6 +98,21 @@ func (t *Table) Set(key string) {
 	defer s.mu.Unlock()
 	for mark := range s.byKey[key] {
 		mark.Store(true)
+	}
+}
+
+// SetAll sets all marks, and tells the observer that any key may have changed.
+func (t *Table) SetAll() {
+	t.Flushed()
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, marks := range s.byKey {
+			for mark := range marks {
+				mark.Store(true)
+			}
+		}
+		s.mu.Unlock()
 	}
 }
 

@@ -298,7 +298,7 @@ var areas = []area{
 		pkg:   "./kv/storage",
 		tests: []string{"./kv/storage", "./kv", "./backup", "./salvage"},
 		functions: `
-			(*Batch).SetBits (*Batch).addTo (*Batch).end (*Store).AwaitRoom (*Store).Commit (*Store).pend (*Store).Compact (*Store).End (*Store).Metrics (*Store).backup
+			(*Batch).SetBits (*Batch).addTo (*Batch).end (*Store).AwaitRoom (*Store).Commit (*Store).pendLocked (*Store).Compact (*Store).End (*Store).Metrics (*Store).backup
 			(*Store).backupError (*Store).checkSidecar (*Store).keysOf (*Store).mustSpare (*Store).open
 			(*Store).openReadOnly (*Store).readSidecar (*Store).refuseInside (*Store).removeArchives (*Store).storeSidecar
 			(*Store).watchGround (*backup).create (*backup).link (*backup).room (*backupFile).Write (*backups).run

@@ -28,7 +28,7 @@ func main() {
 		os.Exit(2)
 	}
 	fmt.Print(found)
-	if found.differ > 0 {
+	if found.Differ > 0 {
 		os.Exit(1)
 	}
 }

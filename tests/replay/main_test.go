@@ -4,7 +4,7 @@ import "testing"
 
 func TestReplay(t *testing.T) {
 	found, err := replay(1500, 3, func(int) bool { return false })
-	if err != nil || found.differ > 0 || found.keys < 50 || found.blocks < 20 || found.records < 100 || found.refused > found.commands/4 {
+	if err != nil || found.Differ > 0 || found.Keys < 50 || found.Blocks < 20 || found.records < 100 || found.refused > found.commands/4 {
 		t.Errorf("%v, %v", err, found)
 	}
 }
@@ -13,7 +13,7 @@ func TestReplay(t *testing.T) {
 func TestReplay_lost(t *testing.T) {
 	n := 0
 	found, err := replay(1500, 3, func(i int) bool { n = max(n, i); return i >= 200 && i%10 == 0 })
-	if err != nil || found.differ == 0 {
+	if err != nil || found.Differ == 0 {
 		t.Errorf("%v, %v, of %d records every tenth was lost", err, found, n)
 	}
 }

@@ -116,6 +116,7 @@ var rules = []rule{
 	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl", "server/cluster"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
 	{packages: "replica/entry"},
 	{packages: "replica/member", ours: []string{"replica/entry"}, others: []string{raft, protobuf}},
+	{packages: "replica/wire", others: []string{raft, protobuf}},
 	{packages: "replica/raftlog", ours: []string{"kv/dirsync", "kv/freeze", "kv/text"}, others: []string{pebble, raft, protobuf}},
 	{packages: "cmd/kvshell/internal/crashpoint"},
 	{packages: "cmd/kvshell/internal/system"},

@@ -1,0 +1,172 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Options configure New. Self, Cluster, Listener, Handle and HandleSnapshot have to be set.
+type Options struct {
+	// Self is the id of this member, and Cluster that of the group.
+	Self    uint64
+	Cluster [16]byte
+
+	// TLS is for both sides: it has the certificate of this member, and as RootCAs the CA of the group. Without it, the
+	// listener and all members must have loopback addresses.
+	TLS *tls.Config
+
+	// Listener is where the other members dial. Close closes it.
+	Listener net.Listener
+
+	// Handle is called with each message, by a goroutine of the connection: those of one member one after another. The
+	// connection's later messages wait for it.
+	Handle func(from uint64, m *pb.Message)
+
+	// HandleSnapshot is called with a snapshot and the message that it belongs to. R returns io.EOF behind the whole snapshot
+	// only. The error is the answer to the sender. Ctx ends when the sender is gone, or sends another, or at Close.
+	HandleSnapshot func(ctx context.Context, from uint64, m *pb.Message, r io.Reader) error
+
+	// Unreachable, if set, is called when messages to a member were dropped, or its connection failed, by a goroutine that is
+	// that member's alone.
+	Unreachable func(id uint64)
+
+	// Queue is how many bytes of messages wait for a member at most. One message always may. Default 16 MiB.
+	Queue int
+
+	// Silence is for how long nothing may come on a connection; on one for a snapshot it is six times as long. Default 5 seconds.
+	Silence time.Duration
+
+	// Logger gets a line when a member can be reached or not, and who was refused why. Default: nobody.
+	Logger *slog.Logger
+}
+
+// Transport carries messages to the other members, and from them. Any goroutine may call its methods.
+type Transport struct {
+	opts   Options
+	secure secure
+	log    *slog.Logger
+
+	ctx     context.Context // ends at Close
+	end     context.CancelFunc
+	running sync.WaitGroup // added to with mu held, or by a goroutine that is counted
+
+	mu        sync.Mutex
+	peers     map[uint64]*peer
+	incoming  map[incoming]*conn
+	strangers []*conn   // that have not said hello, oldest first
+	told      time.Time // of a stranger, in the log
+}
+
+// incoming names an accepted connection. There is one of each.
+type incoming struct {
+	from uint64
+	kind byte
+}
+
+// New begins to accept connections. There are no members yet.
+func New(o Options) (*Transport, error) {
+	if o.Self == 0 || o.Listener == nil || o.Handle == nil || o.HandleSnapshot == nil {
+		return nil, errors.New("wire: Options lacks Self, Listener, Handle or HandleSnapshot")
+	}
+	if o.Queue == 0 {
+		o.Queue = 16 << 20
+	}
+	if o.Silence == 0 {
+		o.Silence = 5 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Unreachable == nil {
+		o.Unreachable = func(uint64) {}
+	}
+	s, err := newSecure(o.TLS)
+	if err == nil && o.TLS == nil {
+		err = checkLoopback(o.Listener.Addr().String())
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &Transport{
+		opts: o, secure: s, log: o.Logger.With("member", o.Self), peers: map[uint64]*peer{}, incoming: map[incoming]*conn{},
+	}
+	t.ctx, t.end = context.WithCancel(context.Background())
+	t.running.Go(t.accept)
+	return t, nil
+}
+
+// SetPeers sets the other members, with their addresses, in place of those before. Connections of members that are no longer
+// among them end, and so do those to members with another address. If one of the addresses is not allowed, nothing changes.
+func (t *Transport) SetPeers(addrs map[uint64]string) error {
+	for id, addr := range addrs {
+		if id != t.opts.Self && t.opts.TLS == nil {
+			if err := checkLoopback(addr); err != nil {
+				return err
+			}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		return net.ErrClosed
+	}
+	for id, p := range t.peers {
+		if addrs[id] != p.addr {
+			p.end()
+			delete(t.peers, id)
+		}
+	}
+	for id, addr := range addrs {
+		if t.peers[id] == nil && id != t.opts.Self {
+			t.peers[id] = newPeer(t, id, addr)
+			t.running.Go(t.peers[id].run)
+		}
+	}
+	for key, c := range t.incoming {
+		if t.peers[key.from] == nil {
+			c.close()
+		}
+	}
+	return nil
+}
+
+// Send sends messages to the members that they are for. It never waits: it drops those that are for nobody who is known, and
+// those that do not fit into a member's queue. Nobody may change the messages afterwards.
+func (t *Transport) Send(messages []*pb.Message) {
+	for _, m := range messages {
+		t.mu.Lock()
+		p := t.peers[m.GetTo()]
+		t.mu.Unlock()
+		if p != nil {
+			p.send(m)
+		}
+	}
+}
+
+// Close ends all connections, and waits for all goroutines, also for calls of Handle and HandleSnapshot. What waits to be sent is
+// dropped.
+func (t *Transport) Close() error {
+	t.mu.Lock()
+	t.end()
+	for _, c := range t.incoming {
+		c.close()
+	}
+	for _, c := range t.strangers {
+		c.close()
+	}
+	t.mu.Unlock()
+	err := t.opts.Listener.Close()
+	t.running.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -8,14 +8,14 @@
 //   - Hard state: the term, the vote and the commit index, which a member must never forget.
 //   - Base: the last entry that was truncated, or that a snapshot stands for. The log begins behind it. Its term stays known.
 //   - Mark: a small named value, such as the member's id.
-//   - State record: one record that says where the log begins and ends, with the hard state.
+//   - State record: a record that says where the log begins and ends, with the hard state.
 //   - Batch: all changes of one call. It is there as a whole after a crash, or not at all.
 //
 // # How it works
 //
-// Every batch writes the state record, so the state record alone says which entries count. An entry that was replaced,
-// or truncated, is not deleted: its key lies outside of what the state record says, or it is set again. What was truncated is
-// given back to the disk later, by an excise, which drops whole tables and writes nothing anew (reclaim.go).
+// Every batch writes a state record, and the newest one alone says which entries count. Entries that were truncated are not
+// deleted, for it says that the log begins behind them. They are given back to the disk later, by an excise, which drops whole
+// tables and writes nothing anew (reclaim.go). Entries that are replaced are deleted by the batch that has the new ones.
 // In memory are the state record, the terms as runs of equal ones, the marks and the newest entries.
 //
 // # What is checked

@@ -3,7 +3,7 @@ package raftlog
 import pb "go.etcd.io/raft/v3/raftpb"
 
 // Encoded is one of each record, for the golden test.
-type Encoded struct{ EntryKey, Entry, NextEntry, State, Mark, Synced []byte }
+type Encoded struct{ EntryKey, Entry, NextEntry, StateKey, State, Mark, Synced []byte }
 
 // Encode returns records of two entries, and of a log that has them.
 func Encode(first, second *pb.Entry, mark string, value []byte) (e Encoded) {
@@ -14,6 +14,7 @@ func Encode(first, second *pb.Entry, mark string, value []byte) (e Encoded) {
 	e.NextEntry = make([]byte, entryHeadLen+len(second.GetData()))
 	s.last = putEntry(e.NextEntry, second, p)
 	s.marks = marksCRC(map[string][]byte{mark: value})
+	e.StateKey = appendStateKey(nil, s)
 	e.State = appendState(nil, s)
 	e.Mark = appendMark(nil, mark, value)
 	e.Synced = appendSynced(nil, s.batch)
@@ -46,3 +47,17 @@ func Decode(index uint64, b []byte) (entry, state, mark, synced []byte, errs []e
 
 // WithCRC returns a record with its checksum at the end made right.
 func WithCRC(b []byte) []byte { return appendCRC(b[:len(b)-4:len(b)-4], len(b)-4) }
+
+// Written returns how many bytes flushes and compactions have written.
+func (l *Log) Written() (flushed, compacted uint64) {
+	for i, level := range l.disk.Metrics().Levels {
+		compacted += level.TableBytesCompacted
+		if i == 0 {
+			flushed = level.TableBytesFlushed
+		}
+	}
+	return flushed, compacted
+}
+
+// Reclaim gives back what was truncated, and waits for that.
+func (l *Log) Reclaim() error { return l.reclaim() }

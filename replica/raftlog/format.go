@@ -16,12 +16,12 @@ import (
 //
 // Keys:
 //
-//	'e' index(8)   an entry
-//	'm' name       a mark: the CRC of name and value, 4 bytes, then the value
-//	's'            the state record
+//	'e' index(8)            an entry
+//	'e' last(8) batch(8)    a state record, behind the entry that is its last one, with the number of its batch
+//	'a' name                a mark: the CRC of name and value, 4 bytes, then the value
 //
-// The state record is behind all entries, because every table has one: so the tables of new entries do not overlap those of
-// old ones, and compactions leave the old ones alone.
+// The newest state record is the last of all records: what is behind it is deleted by its batch. So new records come behind old
+// ones, the tables of Pebble do not overlap, and no compaction writes an entry again.
 //
 // Entry:
 //
@@ -59,11 +59,11 @@ import (
 // In every version the magic and the version come first, and the last 4 bytes are the CRC of all before: so a flipped bit in
 // the version is not taken for a newer version.
 const (
+	tagMark  = 'a'
 	tagEntry = 'e'
-	tagMark  = 'm'
-	tagState = 's'
 
 	entryKeyLen  = 9
+	stateKeyLen  = 17
 	entryHeadLen = 25
 	stateLen     = 112
 	syncedLen    = 20
@@ -104,6 +104,12 @@ func entrySize(data int) uint64 { return uint64(entryKeyLen + entryHeadLen + dat
 func appendEntryKey(dst []byte, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, tagEntry), index)
 }
+
+func appendStateKey(dst []byte, s state) []byte {
+	return binary.BigEndian.AppendUint64(appendEntryKey(dst, s.last.index), s.batch)
+}
+
+func isStateKey(key []byte) bool { return len(key) == stateKeyLen && key[0] == tagEntry }
 
 func decodeEntryKey(key []byte) (index uint64, err error) {
 	if len(key) != entryKeyLen || key[0] != tagEntry {

@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -159,26 +160,41 @@ func (l *Log) load(least uint64) error {
 	return l.synced.file.Sync()
 }
 
-// readState reads the state record. Fresh means that the log has none, and never had.
+// readState reads the newest state record. Fresh means that the log has none, and never had.
 func (l *Log) readState(least uint64) (fresh bool, err error) {
-	value, closer, err := l.disk.Get([]byte{tagState})
-	if errors.Is(err, pebble.ErrNotFound) {
-		if least > 0 {
-			return false, damagef("there is no state record, and %d batches were on stable storage", least)
-		}
-		return true, l.checkEmpty()
-	}
+	it, err := l.disk.NewIter(&pebble.IterOptions{LowerBound: []byte{tagEntry}, UpperBound: []byte{tagEntry + 1}})
 	if err != nil {
+		return false, err
+	}
+	some := it.Last()
+	if some {
+		l.state, err = readStateAt(it)
+	}
+	if err = errors.Join(err, it.Error(), it.Close()); err != nil {
 		return false, readError(err, "the state record")
 	}
-	l.state, err = decodeState(value)
-	if err = errors.Join(err, closer.Close()); err != nil {
-		return false, err
+	if !some && least == 0 {
+		return true, l.checkEmpty()
 	}
 	if l.state.batch < least {
 		return false, damagef("the log ends with batch %d, but batch %d was on stable storage: the end of the log is lost", l.state.batch, least)
 	}
 	return false, nil
+}
+
+// readStateAt reads the state record that an iterator is at.
+func readStateAt(it *pebble.Iterator) (s state, err error) {
+	if !isStateKey(it.Key()) {
+		return s, damagef("the last record, of key %x, is not a state record", it.Key())
+	}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return s, err
+	}
+	if s, err = decodeState(value); err == nil && !bytes.Equal(it.Key(), appendStateKey(nil, s)) {
+		err = damagef("the state record of batch %d is under key %x", s.batch, it.Key())
+	}
+	return s, err
 }
 
 // checkEmpty returns an error if there are records without a state record.
@@ -280,11 +296,10 @@ func (l *Log) pebbleOptions() *pebble.Options {
 		// So that little is left to sync when a log ends.
 		WALBytesPerSync: 512 << 10,
 		Logger:          pebbleLogger{l},
-		// The tables of entries do not overlap but for the state record, so many of them do no harm, and no append ever waits
-		// for a compaction.
+		// Tables do not overlap, so many of them do no harm, and no append ever waits for a compaction.
 		L0CompactionThreshold: 4,
 		L0StopWritesThreshold: 1000,
-		LBaseMaxBytes:         16 << 30, // one level of tables is enough
+		LBaseMaxBytes:         16 << 30, // one level more is enough
 		// Pebble begins to collect table statistics while it opens, and panics in a goroutine of its own if a later step of
 		// opening fails.
 		DisableTableStats: true,

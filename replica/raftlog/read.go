@@ -122,7 +122,9 @@ func (w *walk) next() bool {
 	}
 	index := w.prev.index + 1
 	ok := w.begun && w.it.Next() || !w.begun && w.it.First()
-	w.begun = true
+	for w.begun = true; ok && isStateKey(w.it.Key()); {
+		ok = w.it.Next()
+	}
 	if !ok {
 		if w.err = damagef("entry %d is missing, and the log should reach to %d", index, w.last); w.it.Error() != nil {
 			w.err = readError(w.it.Error(), fmt.Sprintf("entry %d", index))

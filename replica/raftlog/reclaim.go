@@ -6,8 +6,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What was truncated is given back by an excise: Pebble drops the tables that have nothing else, and reads only the others'
-// index. A range deletion would be one more key in the way of every table, and compactions would write all that stays once
+// What was truncated is given back by an excise: Pebble drops the tables that have nothing else, and reads only the index of the one
+// that has. A range deletion would be a key in the way of every table, and compactions would write all that stays once
 // more to get rid of it.
 //
 // An excise is not part of a batch, and there is no way back from it. So a flush comes first, after which the state record that
@@ -59,7 +59,11 @@ func (l *Log) reclaim() error {
 	if err := l.Failed(); err != nil {
 		return err
 	}
-	span := pebble.KeyRange{Start: appendEntryKey(nil, 0), End: appendEntryKey(nil, s.base.index+1)}
+	// The entry of the base stays, and so does the state record behind it, which may be the newest.
+	span := pebble.KeyRange{Start: appendEntryKey(nil, 0), End: appendEntryKey(nil, s.base.index)}
+	if s.base.index == 0 {
+		return nil
+	}
 	if err := l.disk.Excise(context.Background(), span); err != nil {
 		return l.fail(err)
 	}

@@ -89,7 +89,7 @@ func (l *Log) Reset(index, term uint64, hs *pb.HardState) error {
 		c.state.base, c.state.last = p, p
 		c.state.installing = 0
 		c.reset = true
-		return nil
+		return c.deleteFrom(0, max(index, l.state.last.index))
 	})
 	if err != nil {
 		return err
@@ -162,8 +162,8 @@ func (l *Log) build(c *change, fill func(c *change) error) error {
 	if err := c.state.check(); err != nil {
 		return rulef("%w", err)
 	}
-	op := c.batch.SetDeferred(1, stateLen)
-	op.Key[0] = tagState
+	op := c.batch.SetDeferred(stateKeyLen, stateLen)
+	appendStateKey(op.Key[:0], c.state)
 	appendState(op.Value[:0], c.state)
 	return op.Finish()
 }
@@ -224,6 +224,9 @@ func (l *Log) appendEntries(c *change, entries []*pb.Entry) error {
 	if err != nil {
 		return err
 	}
+	if err := c.deleteFrom(before.index+1, l.state.last.index); err != nil {
+		return err
+	}
 	size := uint64(0)
 	for _, e := range entries {
 		if e.GetIndex() != before.index+1 || e.GetTerm() < before.term || e.GetTerm() == 0 || e.GetType() < 0 || e.GetType() > pb.EntryConfChangeV2 {
@@ -242,6 +245,14 @@ func (l *Log) appendEntries(c *change, entries []*pb.Entry) error {
 	c.state.last = before
 	c.entries = entries
 	return nil
+}
+
+// deleteFrom deletes the entries and state records from an index on, up to the last index.
+func (c *change) deleteFrom(index, last uint64) error {
+	if index > last {
+		return nil
+	}
+	return c.batch.DeleteRange(appendEntryKey(nil, index), appendEntryKey(nil, last+1), nil)
 }
 
 // before returns the entry that an appended one of that index follows. L.state is the state before the batch.

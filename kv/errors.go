@@ -49,6 +49,9 @@ var (
 	// transaction that was not used kept it waiting. Nothing was written.
 	ErrBusy = errors.New("kv: a transaction keeps all other writes waiting")
 
+	// ErrReplaced is returned by an open snapshot of a member of a group when the member has got the leader's content since.
+	ErrReplaced = storage.ErrReplaced
+
 	// ErrMember is returned by Open for a store that was a member of a group, see Options.LeaveGroup.
 	ErrMember = storage.ErrMember
 

@@ -50,9 +50,6 @@ func WithPause(o *Options, pause func(point string)) *Options {
 	return o
 }
 
-// Fail makes the store fail as an error of its log does.
-func (db *DB) Fail(cause error) { _ = db.store.Fail(cause) }
-
 // EvictBlock takes a block out of memory as the cache does when it needs room. The cache
 // has counted the block by then: else it may count it after the next one with that number,
 // and refuse that one, which takes it out of memory at a moment of the cache's own.

@@ -217,6 +217,13 @@ func (db *DB) forget() error {
 	return db.readKeyCounts()
 }
 
+// Fail ends the use of a store, for good: everything returns ErrFailed, with the cause. The group's log calls it when the member
+// must not go on.
+func (db *DB) Fail(cause error) error { return db.store.Fail(cause) }
+
+// Identity returns the store's identity: all members of a group have the same.
+func (db *DB) Identity() format.StoreMeta { return db.store.Meta }
+
 // Applied returns which message of the log of its group a store has applied last, and who the members of the group are, as a
 // message said; an Index of 0 for a store that has applied none.
 func (db *DB) Applied() (applied format.Applied, members []byte, err error) {

@@ -43,7 +43,7 @@ func Open(dir string, options *Options) (*DB, error) {
 	}
 	db.store, err = storage.Open(dir, storage.Options{
 		FS: opts.FS, InMemory: opts.InMemory, MustExist: opts.MustExist, ReadOnly: opts.ReadOnly, LockTimeout: opts.LockTimeout,
-		TableCacheSize: opts.TableCacheSize, MemTableSize: opts.MemTableSize, Seed: opts.Seed,
+		TableCacheSize: opts.TableCacheSize, MemTableSize: opts.MemTableSize, Seed: opts.Seed, Identity: opts.Identity,
 		BallastSize: opts.BallastSize, MinFreeSpace: opts.MinFreeSpace, FreeSpaceInterval: opts.FreeSpaceInterval,
 		Logger: opts.Logger, Failed: db.hasFailed, FlushAfter: opts.flushAfter, Pause: opts.pause, Log: opts.Log,
 		LeaveGroup: opts.LeaveGroup,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -142,6 +143,9 @@ type Options struct {
 	// Lookups by the methods of DB and of handles may see what is not applied yet; a command of a Session waits until what it has
 	// read is. Default nil: the store is alone.
 	Log storage.Log
+
+	// Identity is that of a new store. A store that becomes a member of a group has that of the group. Default: a random one.
+	Identity format.StoreMeta
 
 	// LeaveGroup makes a store that was a member of a group one that is alone. Without it Open returns ErrMember for such a store,
 	// unless Log or ReadOnly is set. Default false.

@@ -81,9 +81,9 @@ func (s *packageSize) count(d ast.Decl) {
 
 // The engine stays small enough to be read, and storage's interface small enough to be known by heart.
 func TestSize(t *testing.T) {
-	// 300 lines are for members of a group (group.go): the role, messages that are applied to memory, and the door that they go by.
-	if s := sizeOf(t, "kv"); s.lines > 8550 || s.longest > 450 || s.names > 130 {
-		t.Errorf("kv has %d lines, %d in one file, and %d exported names; want 8550, 450 and 130 at most", s.lines, s.longest, s.names)
+	// 390 lines are for members of a group (group.go, image.go): the role, messages that are applied to memory, and the door that they go by.
+	if s := sizeOf(t, "kv"); s.lines > 8640 || s.longest > 450 || s.names > 130 {
+		t.Errorf("kv has %d lines, %d in one file, and %d exported names; want 8640, 450 and 130 at most", s.lines, s.longest, s.names)
 	}
 	if s := sizeOf(t, "kv/storage"); s.longest > 450 || s.methods["Store"] > 20 || s.methods["Batch"] > 15 {
 		t.Errorf("kv/storage has %d lines in one file and exported methods %v; want 450, 20 of Store and 15 of Batch at most", s.longest, s.methods)

@@ -12,6 +12,50 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
+// ErrReplaced is returned by a snapshot that was made before an image took the place of everything that the store had.
+var ErrReplaced = errors.New("kv: the store has got the content of the group's leader since the snapshot was made")
+
+// Snapshot reads the store as of one commit. An image that takes the place of everything takes it from snapshots, too: to them the
+// store would look empty. So they return ErrReplaced from then on. Iterators that were made before go on.
+type Snapshot struct {
+	snap     *pebble.Snapshot
+	store    *Store
+	replaced uint64
+}
+
+// DiskSnapshot returns a snapshot without what is pending. The caller closes it.
+func DiskSnapshot(s *Store) *Snapshot {
+	replaced := s.replaced.Load()
+	return &Snapshot{s.disk.NewSnapshot(), s, replaced}
+}
+
+// Get implements Reader.
+func (s *Snapshot) Get(key []byte) ([]byte, io.Closer, error) {
+	value, closer, err := s.snap.Get(key)
+	if s.store.replaced.Load() == s.replaced { // after the read
+		return value, closer, err
+	}
+	if err == nil {
+		_ = closer.Close() // gives memory back, cannot fail
+	}
+	return nil, nil, ErrReplaced
+}
+
+// NewIterWithContext implements Reader.
+func (s *Snapshot) NewIterWithContext(ctx context.Context, o *IterOptions) (*Iterator, error) {
+	it, err := s.snap.NewIterWithContext(ctx, o)
+	if s.store.replaced.Load() == s.replaced {
+		return it, err
+	}
+	if err == nil {
+		err = it.Close()
+	}
+	return nil, errors.Join(ErrReplaced, err)
+}
+
+// Close implements io.Closer.
+func (s *Snapshot) Close() error { return s.snap.Close() }
+
 // WriteImage writes everything that a snapshot has, for ReceiveImage.
 func WriteImage(ctx context.Context, snap *Snapshot, w io.Writer) (err error) {
 	it, err := snap.NewIterWithContext(ctx, &IterOptions{})
@@ -35,15 +79,23 @@ func (s *Store) Replace(ctx context.Context, t image.Tables) error {
 	if s.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	if of, err := format.DecodeStoreMeta(t.Identity); err != nil {
+	if of, err := format.DecodeStoreMeta(t.Meta[string(format.AppendMetaKey(nil, format.MetaStore))]); err != nil {
 		return err
 	} else if of != s.Meta {
 		return format.Corruptf("the image is of store %x with seed %x, this is %x with %x", of.ID, of.Seed, s.Meta.ID, s.Meta.Seed)
 	}
 	everything := pebble.KeyRange{Start: []byte{0}, End: []byte{0xff}}
+	s.replaced.Add(1) // before: a snapshot that sees something of it knows
 	if _, err := s.disk.IngestAndExcise(ctx, t.Paths, nil, nil, everything); err != nil {
 		return text.After(err, "kv: replacement of the store by an image")
 	}
 	s.last.Add(1)
-	return nil
+	if s.Group == nil {
+		return nil
+	}
+	applied, _, err := ReadApplied(s.disk)
+	if err == nil {
+		s.Group.applied.Store(&applied)
+	}
+	return err
 }

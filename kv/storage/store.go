@@ -90,10 +90,11 @@ type Store struct {
 	ground    *ground
 	scheduler *scheduler
 
-	last    atomic.Uint64 // number of the last commit
-	durable atomic.Uint64 // all commits up to this number are on stable storage
-	pending pending
-	syncer  syncer
+	last     atomic.Uint64 // number of the last commit
+	replaced atomic.Uint64 // how often an image has taken the place of everything
+	durable  atomic.Uint64 // all commits up to this number are on stable storage
+	pending  pending
+	syncer   syncer
 
 	lastSeq    atomic.Uint64 // Pebble's sequence of the last commit in Pebble
 	durableSeq atomic.Uint64 // everything up to this sequence is on stable storage
@@ -128,8 +129,6 @@ type (
 	IterOptions = pebble.IterOptions
 	// Iterator visits keys in order.
 	Iterator = pebble.Iterator
-	// Snapshot reads the store as of one commit.
-	Snapshot = pebble.Snapshot
 )
 
 // The errors of this package, for errors.Is. Package kv has them under the same names.
@@ -337,11 +336,11 @@ func mayBePending(o *IterOptions) bool {
 func (s *Store) Snapshot() (*Snapshot, uint64) {
 	if s.Group != nil { // a flush would wait for the apply loop, and that for the caller's lock
 		last := s.Group.atOnce() // a snapshot with more is no harm: less is borrowed from memory then
-		return s.disk.NewSnapshot(), last
+		return DiskSnapshot(s), last
 	}
 	s.Flush()
 	last := s.last.Load()
-	return s.disk.NewSnapshot(), last
+	return DiskSnapshot(s), last
 }
 
 // Keys returns a snapshot for readers of keys and strings: the bits and counters of layers cannot be read from it. It
@@ -350,11 +349,11 @@ func (s *Store) Keys() (keys Reader, done func()) {
 	if s.pending.recorded.Load() > 0 {
 		s.Flush()
 	}
-	snap := s.disk.NewSnapshot()
+	snap := DiskSnapshot(s)
 	return keysOnly{snap}, func() { _ = snap.Close() } // closing fails only for a snapshot closed before
 }
 
-type keysOnly struct{ snap *pebble.Snapshot }
+type keysOnly struct{ snap *Snapshot }
 
 func (k keysOnly) Get(key []byte) ([]byte, io.Closer, error) {
 	if len(key) > 0 && key[0] == format.TagObject {

@@ -21,6 +21,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Version is the version of the messages that this package writes.
@@ -124,11 +126,7 @@ func (h Hash) Next(index, term uint64, payload []byte) (next Hash) {
 }
 
 // Applied says up to where a member has applied the log. Its store has it in the same batch as the entry's changes.
-type Applied struct {
-	Index, Term uint64
-	Hash        Hash
-	Millis      int64 // the latest clock of a proposer so far
-}
+type Applied = format.Applied
 
-// Hashed returns the place and its hash.
-func (a Applied) Hashed() Hashed { return Hashed{a.Index, a.Hash} }
+// At returns the place up to which a member has applied the log, and its hash.
+func At(a Applied) Hashed { return Hashed{a.Index, a.Hash} }

@@ -87,7 +87,7 @@ func (m *Member) applyEntry(e *pb.Entry) (to *Entry, change *pb.ConfChangeV2, er
 	if e.GetIndex() != state.Index+1 {
 		return nil, nil, refusedf("entry %d is to be applied after %d", e.GetIndex(), state.Index)
 	}
-	state.Index, state.Term, state.Hash = e.GetIndex(), e.GetTerm(), state.Hash.Next(e.GetIndex(), e.GetTerm(), e.GetData())
+	state.Index, state.Term, state.Hash = e.GetIndex(), e.GetTerm(), entry.Hash(state.Hash).Next(e.GetIndex(), e.GetTerm(), e.GetData())
 	to = &Entry{}
 	switch {
 	case e.GetType() != pb.EntryNormal:
@@ -110,7 +110,7 @@ func (m *Member) applyEntry(e *pb.Entry) (to *Entry, change *pb.ConfChangeV2, er
 	if err := m.machine.Apply(to); err != nil {
 		return nil, nil, err
 	}
-	m.hashes.add(state.Hashed())
+	m.hashes.add(entry.At(state.Applied))
 	m.setState(state)
 	if to.Own {
 		m.tickets.end(to.Message.Proposal, nil)

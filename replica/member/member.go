@@ -42,6 +42,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/sievekv/sievekv/replica/entry"
 )
@@ -175,7 +176,7 @@ func Start(c Config) (*Member, error) {
 		return nil, err
 	}
 	m.setState(state)
-	m.hashes.add(state.Hashed())
+	m.hashes.add(entry.At(state.Applied))
 	m.tickets.last = c.Proposals
 	var err error
 	m.node, err = raft.NewRawNode(&raft.Config{
@@ -271,6 +272,24 @@ func (m *Member) setState(s State) { m.state.Store(&s) }
 
 // ID returns the member's id.
 func (m *Member) ID() uint64 { return m.id }
+
+// CaughtUp returns the learners whose logs reach an index, if this member leads.
+func (m *Member) CaughtUp(index uint64) (ids []uint64) {
+	m.guard(func() error {
+		if m.leadingTerm() != 0 {
+			m.node.WithProgress(func(id uint64, typ raft.ProgressType, p tracker.Progress) {
+				if typ == raft.ProgressTypeLearner && p.RecentActive && p.Match >= index {
+					ids = append(ids, id)
+				}
+			})
+		}
+		return nil
+	})
+	return ids
+}
+
+// BasicStatus returns the part of Status that costs nothing.
+func (m *Member) BasicStatus() raft.BasicStatus { return m.node.BasicStatus() }
 
 // Status returns what raft knows.
 func (m *Member) Status() raft.Status { return m.node.Status() }

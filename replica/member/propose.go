@@ -46,7 +46,7 @@ func (m *Member) Propose(p Proposal) {
 func (m *Member) propose(p Proposal) bool {
 	state := m.State()
 	msg := entry.Message{
-		Flags: p.Flags, Millis: m.now(), Level: m.level, Base: state.Hashed(), Record: p.Record,
+		Flags: p.Flags, Millis: m.now(), Level: m.level, Base: entry.At(state.Applied), Record: p.Record,
 		Proposal: m.tickets.add(p.Term, p.Done),
 	}
 	if err := m.node.Propose(msg.Append(make([]byte, 0, msg.Size()))); err != nil {

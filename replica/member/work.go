@@ -3,6 +3,8 @@ package member
 import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sievekv/sievekv/replica/entry"
 )
 
 // Work is what raft wants done. The parts may be done at the same time, each of them in the order in which Ready returned it.
@@ -164,7 +166,7 @@ func (m *Member) install(s *pb.SnapshotMetadata, hs *pb.HardState) error {
 	if err := m.log.Reset(state.Index, state.Term, hs); err != nil {
 		return err
 	}
-	m.hashes.add(state.Hashed())
+	m.hashes.add(entry.At(state.Applied))
 	m.setState(state)
 	return nil
 }

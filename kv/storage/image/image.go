@@ -34,9 +34,6 @@ import (
 
 const magic = "sievimg\x01"
 
-// identity is the key of the store's identity.
-var identity = format.AppendMetaKey(nil, format.MetaStore)
-
 const (
 	// maxKey and maxValue are more than any key and value of a store has: a string of 8 MiB is the largest.
 	maxKey   = 1 << 20
@@ -85,14 +82,15 @@ func Write(ctx context.Context, it *pebble.Iterator, w io.Writer) (keys uint64, 
 
 // Tables are the tables of an image that was received whole.
 type Tables struct {
-	Paths    []string
-	Keys     uint64
-	Identity []byte // of the store that the image is of, as format.AppendStoreMeta encodes it
+	Paths []string
+	Keys  uint64
+	Meta  map[string][]byte // the values of the keys of metadata
 }
 
 // Receive reads an image, and makes tables of it in a directory, which must be empty. They are on stable storage when it returns.
 // The error wraps format.ErrCorrupt if the image is not as it was written.
 func Receive(ctx context.Context, fs vfs.FS, dir string, r io.Reader) (t Tables, err error) {
+	t.Meta = make(map[string][]byte)
 	in := &reader{ctx: ctx, from: bufio.NewReaderSize(r, 1<<18), sum: sha256.New()}
 	w := &writer{fs: fs, dir: dir}
 	defer w.abort()
@@ -107,8 +105,8 @@ func Receive(ctx context.Context, fs vfs.FS, dir string, r io.Reader) (t Tables,
 		if key == nil {
 			break
 		}
-		if bytes.Equal(key, identity) {
-			t.Identity = bytes.Clone(value)
+		if key[0] == format.TagMeta {
+			t.Meta[string(key)] = bytes.Clone(value)
 		}
 		if err := w.add(key, value); err != nil {
 			return t, err

@@ -1,0 +1,86 @@
+package kv
+
+import (
+	"context"
+	"io"
+
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/storage/image"
+)
+
+// Image is everything that a member of a group has, as of one message of the log.
+type Image struct {
+	Applied format.Applied
+	Members []byte // who the members of the group were then
+
+	db   *DB
+	snap *storage.Snapshot
+}
+
+// Image returns an image of the store as it is. What is pending is not in it. The caller closes it.
+func (db *DB) Image() (*Image, error) {
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
+	i := &Image{db: db, snap: storage.DiskSnapshot(db.store)}
+	var err error
+	if i.Applied, i.Members, err = storage.ReadApplied(i.snap); err != nil {
+		i.Close()
+		return nil, err
+	}
+	return i, nil
+}
+
+// Write writes the image, for ReceiveImage of another member.
+func (i *Image) Write(ctx context.Context, w io.Writer) error {
+	return storage.WriteImage(ctx, i.snap, w)
+}
+
+// Close ends the use of the image. The space of what it has, and the store no longer, is given back only then.
+func (i *Image) Close() {
+	_ = i.snap.Close() // it fails only for a snapshot closed before
+	i.db.exit()
+}
+
+// ReceiveImage reads an image into files of a directory, which must be empty, on the store's file system. The store goes on
+// meanwhile. The error wraps ErrCorrupt if the image is not as it was written.
+func (db *DB) ReceiveImage(ctx context.Context, dir string, r io.Reader) (image.Tables, error) {
+	if err := db.enter(); err != nil {
+		return image.Tables{}, err
+	}
+	defer db.exit()
+	return db.store.ReceiveImage(ctx, dir, r)
+}
+
+// Install puts an image in the place of everything that this member has, at once, and durably: a crash leaves the old or the new.
+// The apply loop calls it, on a store that does not lead. Snapshots that are open return ErrReplaced from then on.
+func (db *DB) Install(ctx context.Context, t image.Tables) error {
+	if err := db.enter(); err != nil {
+		return err
+	}
+	defer db.exit()
+	if db.store.Group == nil {
+		return errNoMember
+	}
+	db.applying.Lock()
+	defer db.applying.Unlock()
+	db.lockApply()
+	defer db.apply.Unlock()
+	db.word.Add(seqOdd)
+	defer db.word.Add(seqStep - seqOdd)
+	if err := db.store.Replace(ctx, t); err != nil {
+		return err
+	}
+	db.idMu.Lock()
+	defer db.idMu.Unlock()
+	db.secretMu.Lock()
+	defer db.secretMu.Unlock()
+	db.expiry.Lower([]byte{format.TagExpiry})
+	return db.store.Group.Forget(func() error {
+		if err := db.forget(); err != nil {
+			return err
+		}
+		return db.readMeta()
+	})
+}

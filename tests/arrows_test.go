@@ -116,6 +116,7 @@ var rules = []rule{
 	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl", "server/cluster"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
 	{packages: "replica/entry", ours: []string{"kv/format"}},
 	{packages: "replica/member", ours: []string{"kv/format", "replica/entry"}, others: []string{raft, protobuf}},
+	{packages: "replica/wire", others: []string{raft, protobuf}},
 	{packages: "replica/raftlog", ours: []string{"kv/dirsync", "kv/freeze", "kv/text"}, others: []string{pebble, raft, protobuf}},
 	{packages: "replica", ours: []string{".", "kv", "kv/format", "kv/storage", "kv/storage/image", "replica/..."}, others: []string{raft, protobuf, pebbleVFS}},
 	{packages: "cmd/kvshell/internal/crashpoint"},

@@ -172,7 +172,7 @@ func (t *Transport) SendSnapshot(ctx context.Context, to uint64, m *pb.Message, 
 	p := t.peers[to]
 	if p == nil || t.ctx.Err() != nil {
 		t.mu.Unlock()
-		return fmt.Errorf("wire: member %d is not known", to)
+		return fmt.Errorf("member %d is not known", to)
 	}
 	t.running.Add(1)
 	t.mu.Unlock()
@@ -187,7 +187,7 @@ func (t *Transport) SendSnapshot(ctx context.Context, to uint64, m *pb.Message, 
 		c.close()
 	}
 	if err != nil {
-		return fmt.Errorf("wire: snapshot to member %d: %w", to, errors.Join(ctx.Err(), err))
+		return fmt.Errorf("snapshot to member %d: %w", to, errors.Join(ctx.Err(), err))
 	}
 	return nil
 }

@@ -18,10 +18,10 @@ func newSecure(c *tls.Config) (secure, error) {
 		return secure{}, nil
 	}
 	if c.RootCAs == nil {
-		return secure{}, errors.New("wire: Options.TLS has no RootCAs: want the certificate of the group's own CA, and never the system's")
+		return secure{}, errors.New("Options.TLS has no RootCAs: want the certificate of the group's own CA, and never the system's")
 	}
 	if len(c.Certificates) == 0 && (c.GetCertificate == nil || c.GetClientCertificate == nil) {
-		return secure{}, errors.New("wire: Options.TLS has no certificate for both sides: want Certificates, or GetCertificate and GetClientCertificate")
+		return secure{}, errors.New("Options.TLS has no certificate for both sides: want Certificates, or GetCertificate and GetClientCertificate")
 	}
 	s := secure{server: c.Clone(), client: c.Clone()}
 	for _, side := range []*tls.Config{s.server, s.client} {
@@ -70,10 +70,10 @@ func (s secure) dial(c net.Conn) (net.Conn, error) {
 func checkLoopback(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("wire: address %q: %w", addr, err)
+		return fmt.Errorf("address %q: %w", addr, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("wire: address %s is not a loopback address, and there is no TLS: filters and their secrets would be sent in the clear", addr)
+		return fmt.Errorf("address %s is not a loopback address, and there is no TLS: filters and their secrets would be sent in the clear", addr)
 	}
 	return nil
 }

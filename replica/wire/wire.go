@@ -74,7 +74,7 @@ type incoming struct {
 // New begins to accept connections. There are no members yet.
 func New(o Options) (*Transport, error) {
 	if o.Self == 0 || o.Listener == nil || o.Handle == nil || o.HandleSnapshot == nil {
-		return nil, errors.New("wire: Options lacks Self, Listener, Handle or HandleSnapshot")
+		return nil, errors.New("Options lacks Self, Listener, Handle or HandleSnapshot")
 	}
 	if o.Queue == 0 {
 		o.Queue = 16 << 20

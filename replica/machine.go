@@ -1,0 +1,137 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/storage/image"
+	"github.com/sievekv/sievekv/replica/entry"
+	"github.com/sievekv/sievekv/replica/member"
+)
+
+// machine applies the group's log to the store.
+type machine struct {
+	db      *kv.DB
+	members atomic.Pointer[members] // written by the goroutine that calls the machine
+
+	leadership atomic.Uint64 // number of the last one, for proposals
+	leads      atomic.Uint64 // the term in which the store takes writes, else 0
+
+	mu     sync.Mutex
+	staged *staged // a snapshot that was received; guarded by mu
+}
+
+// staged is a snapshot of another member, as tables.
+type staged struct {
+	index, term uint64
+	tables      image.Tables
+	remove      func() // the files
+}
+
+func newMachine(db *kv.DB) (*machine, error) {
+	x := &machine{db: db}
+	_, encoded, err := db.Applied()
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeMembers(encoded)
+	if err != nil {
+		return nil, err
+	}
+	x.members.Store(m)
+	return x, nil
+}
+
+// state returns what the store has stored.
+func (x *machine) state() (member.State, error) {
+	applied, encoded, err := x.db.Applied()
+	if err != nil {
+		return member.State{}, err
+	}
+	m, err := decodeMembers(encoded)
+	if err != nil {
+		return member.State{}, err
+	}
+	x.members.Store(m)
+	return member.State{Applied: applied, Members: m.state}, nil
+}
+
+// Apply implements member.Machine.
+func (x *machine) Apply(e *member.Entry) error {
+	msg := storage.Message{Applied: e.State.Applied}
+	if e.Message != nil && e.Message.Flags&entry.Control == 0 {
+		msg.Record, msg.Whole, msg.Group = e.Message.Record, e.Message.Flags&entry.Whole != 0, e.Message.Flags&entry.Group != 0
+	}
+	if e.Changes {
+		m, err := x.members.Load().with(e.State.Members, e.Change)
+		if err == nil {
+			msg.Members, err = m.encode()
+		}
+		if err != nil {
+			return fmt.Errorf("entry %d: change of the members: %w", e.State.Index, err)
+		}
+		defer x.members.Store(m)
+	}
+	return x.db.ApplyMessage(&msg)
+}
+
+// Lead implements member.Machine.
+func (x *machine) Lead(l member.Leadership) error {
+	x.leadership.Store(l.Number) // before the store proposes anything in it
+	err := x.db.Lead(l.Term)
+	if err == nil {
+		x.leads.Store(l.Term)
+	}
+	return err
+}
+
+// Follow implements member.Machine.
+func (x *machine) Follow() error {
+	x.leads.Store(0)
+	return x.db.Follow()
+}
+
+// stage keeps a snapshot that was received, in place of one before.
+func (x *machine) stage(s *staged) {
+	x.mu.Lock()
+	before := x.staged
+	x.staged = s
+	x.mu.Unlock()
+	if before != nil {
+		before.remove()
+	}
+}
+
+// Install implements member.Machine.
+func (x *machine) Install(meta *pb.SnapshotMetadata) (state member.State, err error) {
+	x.mu.Lock()
+	s := x.staged
+	x.staged = nil
+	x.mu.Unlock()
+	if s == nil || s.index != meta.GetIndex() || s.term != meta.GetTerm() {
+		return state, fmt.Errorf("a snapshot of index %d is to be installed that was not received", meta.GetIndex())
+	}
+	defer s.remove()
+	if err := x.db.Install(context.Background(), s.tables); err != nil {
+		return state, err
+	}
+	return x.state()
+}
+
+// outcome returns what the store is told of a proposal.
+func outcome(err error) error {
+	switch {
+	case errors.Is(err, member.ErrNotLeader):
+		return kv.ErrNotLeader
+	case errors.Is(err, member.ErrOutcomeUnknown):
+		return kv.ErrOutcomeUnknown
+	}
+	return err
+}

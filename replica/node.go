@@ -1,0 +1,522 @@
+package replica
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/replica/entry"
+	"github.com/sievekv/sievekv/replica/member"
+	"github.com/sievekv/sievekv/replica/raftlog"
+	"github.com/sievekv/sievekv/replica/wire"
+)
+
+// Options say how a member of a group runs.
+type Options struct {
+	// Name is what people call the member, up to 255 bytes. Peer is where other members reach it, and Client where clients do, both
+	// host:port. Only Init, Join and AddMember use them: later the group's log has them.
+	Name, Peer, Client string
+
+	// Listener is where other members reach this one. Default: one on Peer, of any address if Peer has a name.
+	Listener net.Listener
+
+	// TLS has this member's certificate, and as RootCAs and ClientCAs the group's. Without it all members must have loopback
+	// addresses.
+	TLS *tls.Config
+
+	// Store are the options of the store. Log, Identity and LeaveGroup must not be set.
+	Store *sievekv.Options
+
+	// LogKeep is how much of the log is kept for members that are behind, in bytes. Default 256 MiB.
+	LogKeep uint64
+
+	// Logger gets changes of the role, and errors. Default: that of Store, or slog.Default.
+	Logger *slog.Logger
+}
+
+// Node is a member of a group, with its store.
+type Node struct {
+	// DB is the store. Its writes return kv.ErrNotLeader while another member leads. Node.Close closes it.
+	DB *sievekv.DB
+
+	opts    Options
+	dir     string
+	fs      vfs.FS
+	id      uint64
+	group   [16]byte
+	logger  *slog.Logger
+	log     *raftlog.Log
+	machine *machine
+	m       *member.Member
+	run     *runner
+	wire    *wire.Transport
+
+	status  atomic.Pointer[Status]
+	seen    seen // raft's goroutine only
+	waiting waiting
+	reads   reads
+	images  atomic.Uint64 // how many were received, for the names of their directories
+
+	ctx    context.Context // ends when Close begins
+	end    context.CancelFunc
+	others sync.WaitGroup // goroutines besides the runner's
+	closed sync.Once
+}
+
+// logDir is the directory of the log, below the store's.
+const logDir = "raft"
+
+// The marks of the log.
+const (
+	markID    = "member"   // 8 bytes, little-endian
+	markGroup = "group"    // 16 bytes
+	markStore = "identity" // of the store, as format.AppendStoreMeta encodes it; of a member that joins
+	markPeers = "peers"    // of a member that joins: infos of members that it may hear from
+	markBegun = "begun"    // Init or Join has begun, and not ended
+)
+
+var (
+	// ErrNoMember is returned by Open for a directory that has no member of a group.
+	ErrNoMember = errors.New("no member of a group")
+	// ErrMember is returned by Init and Join for a directory that has one.
+	ErrMember = errors.New("a member of a group already")
+	// ErrClosed is returned by calls of a node that was closed.
+	ErrClosed = errors.New("the member is closed")
+)
+
+// Init makes a group of one member. The directory is empty, or missing, or with adopt has a store that is alone: the group then
+// begins with its content.
+func Init(dir string, o Options, adopt bool) (*Node, error) {
+	if err := checkInfo(Info{Name: o.Name, Peer: o.Peer, Client: o.Client}); err != nil {
+		return nil, err
+	}
+	n, err := o.begin(dir, !adopt)
+	if err != nil {
+		return nil, err
+	}
+	self := Info{ID: randomID(), Name: o.Name, Peer: o.Peer, Client: o.Client}
+	var group [16]byte
+	_, _ = rand.Read(group[:]) // never fails
+	err = n.mark(map[string][]byte{markBegun: {1}, markID: idBytes(self.ID), markGroup: group[:]})
+	if err == nil {
+		err = n.openStore(format.StoreMeta{})
+	}
+	if err == nil {
+		err = n.found(self)
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.closeFiles())
+	}
+	return n.start()
+}
+
+// found makes the first entry of the group's log, which says who the first member is: what the store has is the group's content.
+func (n *Node) found(self Info) error {
+	first := &members{&pb.ConfState{Voters: []uint64{self.ID}}, map[uint64]Info{self.ID: self}}
+	encoded, err := first.encode()
+	if err != nil {
+		return err
+	}
+	state, err := n.machine.state()
+	if err != nil {
+		return err
+	}
+	if state.Index == 0 {
+		msg := storage.Message{Members: encoded, Applied: format.Applied{Index: 1, Term: 1, Hash: entry.First(n.group), Millis: time.Now().UnixMilli()}}
+		if err := n.DB.Store().ApplyMessage(&msg); err != nil {
+			return err
+		}
+	}
+	if _, err := n.DB.Store().SyncStore(); err != nil {
+		return err
+	}
+	if err := n.log.Reset(1, 1, &pb.HardState{Term: new(uint64(1)), Vote: new(uint64(0)), Commit: new(uint64(1))}); err != nil {
+		return err
+	}
+	return n.log.SetMark(markBegun, nil)
+}
+
+// Join makes a member of a group that has made the token. It has nothing at first, and gets everything from the group.
+func Join(dir string, o Options, t Token) (*Node, error) {
+	n, err := o.begin(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	identity := format.AppendStoreMeta(nil, t.identity)
+	err = n.mark(map[string][]byte{markBegun: {1}, markID: idBytes(t.self.ID), markGroup: t.group[:], markStore: identity, markPeers: appendInfos(nil, t.peers)})
+	if err == nil {
+		err = n.openStore(t.identity)
+	}
+	if err == nil {
+		err = n.log.SetMark(markBegun, nil)
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.closeFiles())
+	}
+	return n.start()
+}
+
+// Open opens a member that Init or Join has made.
+func Open(dir string, o Options) (*Node, error) {
+	n, err := o.open(dir, true)
+	if errors.Is(err, raftlog.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrNoMember)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := n.readMarks(); err != nil {
+		return nil, errors.Join(err, n.closeFiles())
+	}
+	var identity format.StoreMeta
+	if stored, err := n.log.Mark(markStore); err != nil {
+		return nil, errors.Join(err, n.closeFiles())
+	} else if stored != nil {
+		if identity, err = format.DecodeStoreMeta(stored); err != nil {
+			return nil, errors.Join(err, n.closeFiles())
+		}
+	}
+	if err := n.openStore(identity); err != nil {
+		return nil, errors.Join(err, n.closeFiles())
+	}
+	return n.start()
+}
+
+// begin opens the log of a member that is to be made.
+func (o Options) begin(dir string, empty bool) (*Node, error) {
+	n, err := o.open(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	id, err := n.log.Mark(markID)
+	begun, e := n.log.Mark(markBegun)
+	if err = errors.Join(err, e); err == nil && id != nil && begun == nil {
+		err = fmt.Errorf("%s: %w", dir, ErrMember)
+	}
+	if err == nil && empty && begun == nil {
+		err = n.checkEmpty()
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.closeFiles())
+	}
+	return n, nil
+}
+
+// checkEmpty refuses a directory with anything but the log.
+func (n *Node) checkEmpty() error {
+	names, err := n.fs.List(n.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name != logDir {
+			return fmt.Errorf("%s is not empty: it has %s", n.dir, name)
+		}
+	}
+	return nil
+}
+
+// open opens the log.
+func (o Options) open(dir string, exists bool) (*Node, error) {
+	var store sievekv.Options
+	if o.Store != nil {
+		store = *o.Store
+	}
+	if store.Log != nil || store.LeaveGroup || store.ReadOnly {
+		return nil, errors.New("replica: Options.Store has Log, LeaveGroup or ReadOnly set: want none of them")
+	}
+	o.Store = &store
+	o.LogKeep = cmp.Or(o.LogKeep, 256<<20)
+	n := &Node{opts: o, dir: dir, fs: store.FS, logger: o.Logger}
+	if n.logger == nil {
+		n.logger = store.Logger
+	}
+	if n.logger == nil {
+		n.logger = slog.Default()
+	}
+	if n.fs == nil {
+		n.fs = vfs.Default
+	}
+	n.ctx, n.end = context.WithCancel(context.Background())
+	var err error
+	n.log, err = raftlog.Open(n.fs.PathJoin(dir, logDir), raftlog.Options{FS: n.fs, MustExist: exists, Logger: n.logger})
+	return n, err
+}
+
+func (n *Node) mark(marks map[string][]byte) error {
+	for _, name := range []string{markBegun, markID, markGroup, markStore, markPeers} { // begun first
+		if value := marks[name]; value != nil {
+			if err := n.log.SetMark(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return n.readMarks()
+}
+
+// readMarks reads who this member is.
+func (n *Node) readMarks() error {
+	id, err := n.log.Mark(markID)
+	group, e := n.log.Mark(markGroup)
+	if err := errors.Join(err, e); err != nil {
+		return err
+	}
+	if len(id) != 8 || len(group) != len(n.group) {
+		return fmt.Errorf("%s: %w", n.dir, ErrNoMember)
+	}
+	n.id = binary.LittleEndian.Uint64(id)
+	copy(n.group[:], group)
+	return nil
+}
+
+// openStore opens the store, which gets this identity if it is new.
+func (n *Node) openStore(identity format.StoreMeta) error {
+	o := *n.opts.Store
+	o.Log, o.Identity = n, identity
+	var err error
+	if n.DB, err = sievekv.Open(n.dir, &o); err != nil {
+		return err
+	}
+	n.machine, err = newMachine(n.DB.Store())
+	return err
+}
+
+// start starts the member.
+func (n *Node) start() (*Node, error) {
+	err := n.startMember()
+	if err != nil {
+		return nil, errors.Join(err, n.closeFiles())
+	}
+	return n, nil
+}
+
+func (n *Node) startMember() error {
+	if begun, err := n.log.Mark(markBegun); err != nil || begun != nil {
+		return errors.Join(err, fmt.Errorf("%s: the making of this member was not finished: init or join again", n.dir))
+	}
+	if err := n.removeImages(); err != nil {
+		return err
+	}
+	state, err := n.machine.state()
+	if err != nil {
+		return err
+	}
+	n.m, err = member.Start(member.Config{
+		ID: n.id, Log: n.log, Machine: n.machine, State: state, Level: level, Proposals: randomID(),
+		Now: func() int64 { return n.DB.Store().Now() }, Logger: raftLogger{n.logger}, Alarm: n.alarm,
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", n.dir, err)
+	}
+	n.run = newRunner(n.m)
+	n.run.send, n.run.reads, n.run.looked, n.run.failed, n.run.applied = n.send, n.reads.answer, n.publish, n.failed, n.waiting.wake
+	n.waiting.applied = func() uint64 { return n.m.State().Index }
+	if err := n.listen(); err != nil {
+		return err
+	}
+	n.publish()
+	n.run.start()
+	n.others.Go(n.keep)
+	return nil
+}
+
+// level is the highest format level of messages that this program understands.
+const level = 1
+
+// listen begins to take messages of other members.
+func (n *Node) listen() (err error) {
+	self := n.machine.members.Load().infos[n.id]
+	l := n.opts.Listener
+	if l == nil {
+		addr := cmp.Or(self.Peer, n.opts.Peer)
+		if l, err = net.Listen("tcp", addr); err != nil {
+			return err
+		}
+	}
+	n.wire, err = wire.New(wire.Options{
+		Self: n.id, Cluster: n.group, TLS: n.opts.TLS, Listener: l, Logger: n.logger,
+		Handle:         func(_ uint64, msg *pb.Message) { n.run.do(func() { n.m.Step(msg) }) },
+		HandleSnapshot: n.receive,
+		Unreachable:    func(id uint64) { n.run.do(func() { n.m.ReportUnreachable(id) }) },
+	})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return n.setPeers()
+}
+
+// setPeers tells the transport who the other members are. One that joins knows them from its token, until it has the group's log.
+func (n *Node) setPeers() error {
+	addrs := make(map[uint64]string)
+	infos := n.machine.members.Load().infos
+	if len(infos) == 0 {
+		encoded, err := n.log.Mark(markPeers)
+		if err != nil {
+			return err
+		}
+		if infos, err = decodeInfos(encoded); err != nil {
+			return err
+		}
+	}
+	for id, info := range infos {
+		if id != n.id {
+			addrs[id] = info.Peer
+		}
+	}
+	return n.wire.SetPeers(addrs)
+}
+
+// Propose implements storage.Log.
+func (n *Node) Propose(p storage.Proposal) <-chan error {
+	ticket := make(chan error, 1)
+	proposal := member.Proposal{
+		Leadership: member.Leadership{Term: p.Term, Number: n.machine.leadership.Load()},
+		Record:     bytes.Clone(p.Record),
+		Done:       func(err error) { ticket <- outcome(err) },
+	}
+	if p.Whole {
+		proposal.Flags |= entry.Whole
+	}
+	if p.Group {
+		proposal.Flags |= entry.Group
+	}
+	n.run.do(func() { n.m.Propose(proposal) })
+	return ticket
+}
+
+// send sends messages to other members. Snapshots are made when they are sent, each by a goroutine of its own.
+func (n *Node) send(messages []*pb.Message) {
+	var now []*pb.Message
+	for _, msg := range messages {
+		if msg.GetType() == pb.MsgSnap {
+			n.others.Go(func() { n.sendSnapshot(msg) })
+		} else {
+			now = append(now, msg)
+		}
+	}
+	if len(now) > 0 {
+		n.wire.Send(now)
+	}
+}
+
+// failed ends the member, for good: nothing of it is answered any more, and its store fails.
+func (n *Node) failed(err error) {
+	if errors.Is(err, ErrClosed) {
+		return
+	}
+	n.logger.Error("sievekv: the member of the group has ended", "dir", n.dir, "member", n.id, "error", err)
+	_ = n.DB.Store().Fail(err)
+	n.others.Go(func() { _ = n.wire.Close() }) // so that others see that it is gone
+}
+
+// alarm tells of a leader that is refused.
+func (n *Node) alarm(err error) {
+	n.logger.Error("sievekv: the member of the group refuses its leader", "dir", n.dir, "member", n.id, "error", err)
+	n.seen.alarm = err
+}
+
+// Close hands the leadership over, if it has it, and closes the store.
+func (n *Node) Close() (err error) {
+	n.closed.Do(func() { err = n.close() })
+	return err
+}
+
+func (n *Node) close() error {
+	n.handOver()
+	n.end()
+	n.run.do(func() { n.m.Fail(ErrClosed) })
+	<-n.run.told
+	n.run.end()
+	err := n.wire.Close()
+	n.others.Wait()
+	return errors.Join(err, n.closeFiles())
+}
+
+// closeFiles closes the store and the log.
+func (n *Node) closeFiles() (err error) {
+	n.end()
+	if n.DB != nil {
+		if err = n.DB.Close(); errors.Is(err, kv.ErrFailed) && n.m != nil && n.m.Failed() != nil {
+			err = nil // it has failed because the member has, which was told
+		}
+	}
+	return errors.Join(err, n.log.Close())
+}
+
+// handOver has another member lead.
+func (n *Node) handOver() {
+	s := n.Status()
+	if !s.Leads {
+		return
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, 2*electionTimeout)
+	defer cancel()
+	if to := s.mostAdvanced(); to != 0 {
+		_ = n.Transfer(ctx, to) // another is elected if it fails
+	}
+}
+
+const electionTimeout = 20 * member.TickMillis * time.Millisecond
+
+func randomID() (id uint64) {
+	var b [8]byte
+	for id == 0 || raft.IsLocalMsgTarget(id) {
+		_, _ = rand.Read(b[:]) // never fails
+		id = binary.LittleEndian.Uint64(b[:])
+	}
+	return id
+}
+
+func idBytes(id uint64) []byte { return binary.LittleEndian.AppendUint64(nil, id) }
+
+// checkInfo refuses names and addresses that are too long, or no addresses.
+func checkInfo(i Info) error {
+	for _, a := range []struct{ name, value string }{{"name", i.Name}, {"peer address", i.Peer}, {"client address", i.Client}} {
+		if len(a.value) > maxText {
+			return fmt.Errorf("%s of %d bytes, want at most %d", a.name, len(a.value), maxText)
+		}
+	}
+	if _, _, err := net.SplitHostPort(i.Peer); err != nil {
+		return fmt.Errorf("peer address %q: want host:port", i.Peer)
+	}
+	if _, _, err := net.SplitHostPort(i.Client); i.Client != "" && err != nil {
+		return fmt.Errorf("client address %q: want host:port", i.Client)
+	}
+	return nil
+}
+
+// imageDir returns a directory for a snapshot that is being received.
+func (n *Node) imageDir(i uint64) string {
+	return n.fs.PathJoin(n.dir, fmt.Sprintf("incoming-%d", i))
+}
+
+// removeImages removes what earlier processes have received.
+func (n *Node) removeImages() error {
+	names, err := n.fs.List(n.dir)
+	for _, name := range names {
+		if ok, _ := filepath.Match("incoming-*", name); ok {
+			err = errors.Join(err, n.fs.RemoveAll(n.fs.PathJoin(n.dir, name)))
+		}
+	}
+	return err
+}

@@ -1,0 +1,359 @@
+package replica
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/replica/member"
+)
+
+// Status is a group as one of its members knows it. It does not change.
+type Status struct {
+	Group   [16]byte
+	Self    uint64
+	Leader  uint64 // 0 if none is known, also while one that was elected does not take writes yet
+	Leads   bool   // the member's own store takes writes
+	Term    uint64
+	Applied uint64 // index up to which the member has applied the log
+	Commit  uint64 // index up to which it knows that the log is committed
+	Members []MemberStatus
+	Alarm   error // of a leader that is refused, or why the member has ended; nil if all is well
+}
+
+// MemberStatus is a member as another knows it.
+type MemberStatus struct {
+	Info
+	Learner bool
+	Healthy bool   // the leader has heard of it within an election timeout; on other members: they know no better
+	Log     uint64 // index up to which its log is known to be on stable storage; 0 if it is not known
+}
+
+// Status returns the group as this member knows it. It costs an atomic load. Who has it must not change it.
+func (n *Node) Status() *Status { return n.status.Load() }
+
+// mostAdvanced returns the other voter whose log is longest, 0 if there is none that is healthy.
+func (s *Status) mostAdvanced() (id uint64) {
+	best := uint64(0)
+	for _, m := range s.Members {
+		if m.ID != s.Self && !m.Learner && m.Healthy && m.Log >= best {
+			id, best = m.ID, m.Log
+		}
+	}
+	return id
+}
+
+// seen is what raft's goroutine has published last.
+type seen struct {
+	basic   raft.BasicStatus
+	leads   uint64
+	members *members
+	at      time.Time
+	alarm   error
+}
+
+// publish makes another Status if something has changed, or the last one is old.
+func (n *Node) publish() {
+	basic := n.m.BasicStatus()
+	leads, who, now := n.machine.leads.Load(), n.machine.members.Load(), time.Now()
+	s := &n.seen
+	role := basic.Lead != s.basic.Lead || basic.RaftState != s.basic.RaftState || basic.GetTerm() != s.basic.GetTerm() || leads != s.leads
+	if !role && who == s.members && now.Sub(s.at) < member.TickMillis*time.Millisecond && n.m.Failed() == nil {
+		return
+	}
+	if who != s.members && n.wire != nil {
+		if err := n.setPeers(); err != nil {
+			n.logger.Error("sievekv: the other members cannot be reached", "dir", n.dir, "error", err)
+		}
+	}
+	if role {
+		n.logger.Info("sievekv: the role of the member has changed", "dir", n.dir, "member", n.id, "state", basic.RaftState.String(), "term", basic.GetTerm(), "leader", basic.Lead, "writes", leads != 0)
+	}
+	s.basic, s.leads, s.members, s.at = basic, leads, who, now
+	n.status.Store(n.makeStatus(basic, leads, who))
+}
+
+func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *Status {
+	s := &Status{
+		Group: n.group, Self: n.id, Leader: basic.Lead, Leads: leads != 0 && leads == basic.GetTerm() && basic.RaftState == raft.StateLeader,
+		Term: basic.GetTerm(), Applied: n.m.State().Index, Commit: basic.GetCommit(), Alarm: n.seen.alarm,
+	}
+	if err := n.m.Failed(); err != nil {
+		s.Alarm, s.Leads, s.Leader = err, false, 0
+	}
+	if s.Leader == n.id && !s.Leads {
+		s.Leader = 0
+	}
+	progress := n.m.Status().Progress
+	for id, info := range who.infos {
+		p, known := progress[id]
+		s.Members = append(s.Members, MemberStatus{
+			Info: info, Learner: slices.Contains(who.state.GetLearners(), id) || slices.Contains(who.state.GetLearnersNext(), id),
+			Healthy: id == n.id || !known || p.RecentActive, Log: p.Match,
+		})
+	}
+	slices.SortFunc(s.Members, func(a, b MemberStatus) int {
+		return slices.Compare(idBytes(a.ID), idBytes(b.ID))
+	})
+	return s
+}
+
+// Transfer hands the leadership to another member, and returns when it leads. The error is kv.ErrNotLeader, or that of ctx.
+func (n *Node) Transfer(ctx context.Context, to uint64) error {
+	if !n.Status().Leads {
+		return kv.ErrNotLeader
+	}
+	n.run.do(func() { n.m.Transfer(to) })
+	return n.until(ctx, func(s *Status) bool { return s.Leader == to })
+}
+
+// until waits for a status.
+func (n *Node) until(ctx context.Context, is func(*Status) bool) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is(n.Status()) {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-n.ctx.Done():
+			return ErrClosed
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// change makes a change of the members, and returns when this member has applied it.
+func (n *Node) change(ctx context.Context, c *pb.ConfChangeSingle, info []byte, made func(*members) bool) error {
+	proposed := make(chan error, 1)
+	n.run.do(func() {
+		proposed <- n.m.Change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{c}, Context: info})
+	})
+	select {
+	case err := <-proposed:
+		if err != nil {
+			return outcome(err)
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-n.ctx.Done():
+		return ErrClosed
+	}
+	return n.until(ctx, func(*Status) bool { return made(n.machine.members.Load()) })
+}
+
+// AddMember adds a member, which does not vote until it has everything, and returns the token with which it joins. The store of
+// this member must lead. The error is kv.ErrNotLeader, one that says what is wrong with the info, or that of ctx: then the member may be added.
+func (n *Node) AddMember(ctx context.Context, name, peer, client string) (Token, error) {
+	info := Info{ID: randomID(), Name: name, Peer: peer, Client: client}
+	if err := checkInfo(info); err != nil {
+		return Token{}, err
+	}
+	for _, other := range n.machine.members.Load().infos {
+		if other.Peer == peer || name != "" && other.Name == name {
+			return Token{}, fmt.Errorf("member %x has the name %q and the peer address %s: another must have others", other.ID, other.Name, other.Peer)
+		}
+	}
+	err := n.change(ctx, &pb.ConfChangeSingle{Type: pb.ConfChangeAddLearnerNode.Enum(), NodeId: new(info.ID)}, appendInfo(nil, info), func(m *members) bool {
+		_, is := m.infos[info.ID]
+		return is
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	t := Token{group: n.group, identity: n.DB.Store().Identity(), self: info}
+	for id, other := range n.machine.members.Load().infos {
+		if id != info.ID {
+			t.peers = append(t.peers, other)
+		}
+	}
+	return t, nil
+}
+
+// RemoveMember removes a member. It cannot come back: its id is never used again. A leader does not remove itself.
+func (n *Node) RemoveMember(ctx context.Context, id uint64) error {
+	if _, is := n.machine.members.Load().infos[id]; !is {
+		return fmt.Errorf("no member %x", id)
+	}
+	return n.change(ctx, &pb.ConfChangeSingle{Type: pb.ConfChangeRemoveNode.Enum(), NodeId: new(id)}, nil, func(m *members) bool {
+		_, is := m.infos[id]
+		return !is
+	})
+}
+
+// reads are questions for an index that are open.
+type reads struct {
+	mu   sync.Mutex
+	last uint64
+	open map[string]chan uint64 // guarded by mu
+}
+
+func (r *reads) ask(id uint64) (key string, answer chan uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		r.open, r.last = make(map[string]chan uint64), randomID()
+	}
+	r.last++
+	key = string(binary.LittleEndian.AppendUint64(idBytes(id), r.last))
+	answer = make(chan uint64, 1)
+	r.open[key] = answer
+	return key, answer
+}
+
+func (r *reads) answer(key string, index uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if to := r.open[key]; to != nil {
+		to <- index
+		delete(r.open, key)
+	}
+}
+
+func (r *reads) forget(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, key)
+}
+
+// ReadIndex returns an index so that a lookup on a member that has applied it sees every write that was acknowledged anywhere
+// before the call. It asks a majority, again and again until ctx ends.
+func (n *Node) ReadIndex(ctx context.Context) (uint64, error) {
+	for {
+		key, answer := n.reads.ask(n.id)
+		n.run.do(func() { n.m.ReadIndex([]byte(key)) })
+		again := time.NewTimer(electionTimeout)
+		select {
+		case index := <-answer:
+			again.Stop()
+			return index, nil
+		case <-again.C:
+			n.reads.forget(key)
+		case <-ctx.Done():
+			n.reads.forget(key)
+			return 0, context.Cause(ctx)
+		case <-n.ctx.Done():
+			n.reads.forget(key)
+			return 0, ErrClosed
+		}
+	}
+}
+
+// waiting are those who wait until something is applied.
+type waiting struct {
+	applied func() uint64
+
+	mu   sync.Mutex
+	wait chan struct{} // closed when something more is applied; nil if nobody waits; guarded by mu
+}
+
+func (w *waiting) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wait != nil {
+		close(w.wait)
+		w.wait = nil
+	}
+}
+
+// AwaitApplied returns when this member has applied an index. The error is that of ctx.
+func (n *Node) AwaitApplied(ctx context.Context, index uint64) error {
+	w := &n.waiting
+	for w.applied() < index {
+		w.mu.Lock()
+		if w.wait == nil {
+			w.wait = make(chan struct{})
+		}
+		wait := w.wait
+		w.mu.Unlock()
+		if w.applied() >= index {
+			break
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-n.ctx.Done():
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
+// Replicated returns how many other members have on stable storage everything that this member's store shows at the moment of the
+// call. It waits until there are as many as wanted, or ctx ends. A member that does not lead answers 0.
+func (n *Node) Replicated(ctx context.Context, wanted int) int {
+	if !n.Status().Leads || n.DB.Sync() != nil {
+		return 0
+	}
+	index := n.m.State().Index
+	count := func(s *Status) (have int) {
+		for _, m := range s.Members {
+			if m.ID != n.id && m.Log >= index && s.Leads {
+				have++
+			}
+		}
+		return have
+	}
+	_ = n.until(ctx, func(s *Status) bool { return count(s) >= wanted || !s.Leads })
+	return count(n.Status())
+}
+
+const (
+	keepEvery  = time.Second
+	syncEvery  = 10 * time.Second
+	syncAtSize = 64 << 20
+)
+
+// keep makes voters of learners, and cuts the log.
+func (n *Node) keep() {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	synced, size, commit := time.Now(), uint64(0), n.Status().Commit
+	for {
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		n.promote(commit)
+		commit = n.Status().Commit
+		now, err := n.log.Size()
+		if err == nil && (time.Since(synced) >= syncEvery || now > size+syncAtSize) {
+			err = n.cut()
+			synced = time.Now()
+			size, _ = n.log.Size()
+		}
+		if err != nil && !errors.Is(err, kv.ErrClosed) && n.m.Failed() == nil {
+			n.logger.Error("sievekv: the log cannot be cut", "dir", n.dir, "error", err)
+		}
+	}
+}
+
+// cut syncs the store, and cuts the log, of which the newest Options.LogKeep bytes stay.
+func (n *Node) cut() error {
+	synced, err := n.DB.Store().SyncStore()
+	if err != nil {
+		return err
+	}
+	most := make(chan uint64, 1)
+	n.run.do(func() { most <- n.m.Truncatable(synced) })
+	select {
+	case <-n.ctx.Done():
+		return nil
+	case index := <-most:
+		keep, err := n.log.IndexFor(n.opts.LogKeep)
+		if err != nil {
+			return err
+		}
+		return n.run.cut(min(index, keep))
+	}
+}

@@ -243,7 +243,7 @@ func (o Options) open(dir string, exists bool) (*Node, error) {
 		store = *o.Store
 	}
 	if store.Log != nil || store.LeaveGroup || store.ReadOnly {
-		return nil, errors.New("replica: Options.Store has Log, LeaveGroup or ReadOnly set: want none of them")
+		return nil, errors.New("Options.Store has Log, LeaveGroup or ReadOnly set: want none of them")
 	}
 	o.Store = &store
 	o.LogKeep = cmp.Or(o.LogKeep, 256<<20)

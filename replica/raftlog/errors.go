@@ -10,21 +10,21 @@ import (
 // The errors of this package, for errors.Is.
 var (
 	// ErrFailed is the answer of every call after the first error of the log. It wraps that error.
-	ErrFailed = errors.New("raftlog: the log has failed")
+	ErrFailed = errors.New("the log has failed")
 	// ErrDamaged means that what is stored is not what was written.
-	ErrDamaged = errors.New("raftlog: damaged log")
+	ErrDamaged = errors.New("damaged log")
 	// ErrVersion means that a newer program has written the log.
-	ErrVersion = errors.New("raftlog: written by a newer program")
+	ErrVersion = errors.New("written by a newer program")
 	// ErrLocked means that the log is open already, here or in another process.
-	ErrLocked = errors.New("raftlog: the log is open already")
+	ErrLocked = errors.New("the log is open already")
 	// ErrNotExist means that there is no log in the directory.
-	ErrNotExist = errors.New("raftlog: no log")
+	ErrNotExist = errors.New("no log")
 	// ErrForeign means that the directory has other files than those of a log.
-	ErrForeign = errors.New("raftlog: the directory is not that of a log")
+	ErrForeign = errors.New("the directory is not that of a log")
 	// ErrRule means that a call would break a rule of raft. It is an error of the program.
-	ErrRule = errors.New("raftlog: against the rules of raft")
+	ErrRule = errors.New("against the rules of raft")
 	// ErrClosed is the answer of every call after Close.
-	ErrClosed = errors.New("raftlog: the log is closed")
+	ErrClosed = errors.New("the log is closed")
 )
 
 func damagef(form string, args ...any) error {

@@ -36,7 +36,7 @@ func openError(dir string, err error) error {
 	if errors.Is(err, freeze.ErrVersion) {
 		err = fmt.Errorf("%w: %w", ErrVersion, err)
 	}
-	return fmt.Errorf("raftlog: open %s: %w", dir, err)
+	return fmt.Errorf("open %s: %w", dir, err)
 }
 
 // open locks the directory, opens Pebble and reads the log. If it fails it closes everything again.

@@ -520,5 +520,5 @@ func TestClose(t *testing.T) {
 
 func ExampleOptions() {
 	fmt.Println(wire.New(wire.Options{}))
-	// Output: <nil> wire: Options lacks Self, Listener, Handle or HandleSnapshot
+	// Output: <nil> Options lacks Self, Listener, Handle or HandleSnapshot
 }

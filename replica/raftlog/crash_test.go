@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/replica/raftlog"
@@ -118,6 +120,48 @@ func TestLog_crash(t *testing.T) {
 			t.Errorf("%d crashes", len(shots))
 		}
 	}
+}
+
+// A flush that an excise cancels is made again.
+func TestLog_cancelledFlush(t *testing.T) {
+	disk := kvtest.NewDisk()
+	opts := smallOptions(disk)
+	opts.MemTableSize = 1 << 20
+	big := strings.Repeat("y", 1<<20)
+	var armed atomic.Bool
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	opts.FS = &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
+		if s == (faultfs.Site{Op: "create", Class: "sst"}) && armed.CompareAndSwap(true, false) {
+			close(reached)
+			<-goOn
+		}
+		return nil
+	}}
+	l := open(t, opts)
+	for i := uint64(1); i <= 100; i++ {
+		must(t, l.Append([]*pb.Entry{entry(i, 1, "x")}, hard(1, 1, i), false))
+	}
+	must(t, l.Truncate(50))
+	flushed, err := l.Flush()
+	must(t, err)
+	<-flushed
+	// The next flush writes a mark, and entries for more than one table. What is excised lies between the mark and the entries.
+	must(t, l.SetMark("a", []byte("x")))
+	armed.Store(true)
+	must(t, l.Append([]*pb.Entry{entry(101, 1, big), entry(102, 1, big), entry(103, 1, big)}, nil, true))
+	want, err := digestOf(l)
+	must(t, err)
+	<-reached
+	must(t, l.Excise())
+	close(goOn)
+	flushed, err = l.Flush()
+	must(t, err)
+	<-flushed
+	if got, err := digestOf(l); err != nil || got != want {
+		t.Errorf("another log, or %v", err)
+	}
+	must(t, l.Close())
+	shot{disk, []digest{want}, "the end"}.check(t)
 }
 
 // After an error of any call that writes or syncs, every call answers it, nothing is written any more, and what was

@@ -61,3 +61,9 @@ func (l *Log) Written() (flushed, compacted uint64) {
 
 // Reclaim gives back what was truncated, and waits for that.
 func (l *Log) Reclaim() error { return l.reclaim() }
+
+// Flush begins a flush, and returns a channel that is closed at its end.
+func (l *Log) Flush() (<-chan struct{}, error) { return l.disk.AsyncFlush() }
+
+// Excise drops the entries below the base, without a flush.
+func (l *Log) Excise() error { return l.excise(l.state.base.index) }

@@ -304,8 +304,7 @@ func (l *Log) pebbleOptions() *pebble.Options {
 		// opening fails.
 		DisableTableStats: true,
 		EventListener: &pebble.EventListener{
-			// Pebble would repeat what failed without end, and appends would hang once all memtables are full.
-			BackgroundError: func(err error) { _ = l.fail(err) },
+			BackgroundError: l.backgroundError,
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { _ = l.fail(damagef("%s: %w", info.Path, info.Details)) },
 		},
 	}
@@ -317,6 +316,14 @@ func (l *Log) pebbleOptions() *pebble.Options {
 	// An entry is a few hashes, which do not compress.
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	return po
+}
+
+// backgroundError is called when a flush or a compaction has failed. Pebble would repeat it without end, and appends would hang once
+// all memtables are full. One that an excise has cancelled has not failed.
+func (l *Log) backgroundError(err error) {
+	if !errors.Is(err, pebble.ErrCancelledCompaction) {
+		_ = l.fail(err)
+	}
 }
 
 // pebbleLogger passes on what Pebble has to say. Its Fatalf ends the log, where Pebble's own would end the program.

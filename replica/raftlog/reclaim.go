@@ -59,14 +59,17 @@ func (l *Log) reclaim() error {
 	if err := l.Failed(); err != nil {
 		return err
 	}
-	// The entry of the base stays, and so does the state record behind it, which may be the newest.
-	span := pebble.KeyRange{Start: appendEntryKey(nil, 0), End: appendEntryKey(nil, s.base.index)}
-	if s.base.index == 0 {
-		return nil
-	}
-	if err := l.disk.Excise(context.Background(), span); err != nil {
+	if err := l.excise(s.base.index); err != nil {
 		return l.fail(err)
 	}
 	l.reclaiming.reclaimed.Store(s.base.position)
 	return l.Failed()
+}
+
+// excise drops the entries below the one of the base, which stays: the state record behind it may be the newest.
+func (l *Log) excise(base uint64) error {
+	if base == 0 {
+		return nil
+	}
+	return l.disk.Excise(context.Background(), pebble.KeyRange{Start: appendEntryKey(nil, 0), End: appendEntryKey(nil, base)})
 }

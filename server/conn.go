@@ -402,8 +402,8 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		c.account() // counts out with the reply; flush checks the limit
 		c.discharge()
 	}
-	if cmd != nil && !queued {
-		c.noteSpan(cmd, start, r)
+	if cmd != nil && !queued && c.settles(cmd, r) {
+		c.writes = append(c.writes, span{start, len(c.out), cmd})
 	}
 	c.server.stats.countKeys(c.session)
 	c.ranTracked(cmd)
@@ -429,16 +429,19 @@ func (c *conn) runCharged(cmd *module.Command, words [][]byte) reply.Reply {
 	if cmd != nil && cmd.Name == "WATCH" && !c.mayWatch(words[1:]) {
 		return reply.Error("ERR watching so many keys takes more memory than " + clientsMemorySetting + " leaves")
 	}
-	return c.chargeWhole(cmd, c.replaceNotLeader(c.run(cmd, words)))
+	r := c.run(cmd, words)
+	if c.server.group != nil {
+		r = c.replaceNotLeader(r)
+	}
+	return c.chargeWhole(cmd, r)
 }
 
-// noteSpan notes the reply to a command that ends out and begins at start, if what it says depends on the batch's sync.
-func (c *conn) noteSpan(cmd *module.Command, start int, r reply.Reply) {
-	rests := c.server.group != nil && c.restsOnLead(cmd)
-	c.unsettled = c.unsettled || rests
-	if c.unsettled && (rests || writes(cmd)) && !(c.server.group != nil && isElsewhere(r)) {
-		c.writes = append(c.writes, span{start, len(c.out), cmd})
+// settles reports whether the reply to a command depends on the sync of the batch.
+func (c *conn) settles(cmd *module.Command, r reply.Reply) bool {
+	if c.server.group != nil {
+		return c.settlesInGroup(cmd, r)
 	}
+	return c.unsettled && writes(cmd)
 }
 
 // run runs a command.

@@ -17,8 +17,8 @@ import (
 // A store that belongs to a group (Options.Group) is served as a node of a Redis Cluster with one shard. This file decides
 // where a command runs; all of it is behind one test for nil.
 //
-//   - The leader runs every command. A read that shares its batch with nothing else waits, like a write, until what is in
-//     memory is committed: see settles.
+//   - The leader runs every command. At level always the reply to a read waits, as that to a write does, until what is in memory
+//     is committed: see settlesInGroup.
 //   - Another member sends commands with keys to the leader, by MOVED. It runs reads itself if the client asked for that: by
 //     READONLY for the connection, or by SIEVE.READ for the next command.
 //   - While no leader is known, commands that need one wait for the next one, as an election is short. If there has been none
@@ -168,7 +168,7 @@ const leaderEvery = 5 * time.Millisecond
 
 // replaceNotLeader replaces the reply of a store that does not lead by a redirection.
 func (c *conn) replaceNotLeader(r reply.Reply) reply.Reply {
-	if c.server.group == nil || !module.IsNotLeader(r) {
+	if !module.IsNotLeader(r) {
 		return r
 	}
 	return c.moved(c.awaitLeader())
@@ -189,11 +189,17 @@ func (c *conn) ranGrouped(cmd *module.Command) {
 	}
 }
 
-// restsOnLead reports whether the reply to a read must wait until what is in memory is committed: the store leads, and
-// promises at its level that nothing is lost that was acknowledged, so neither may anything be that was read.
-func (c *conn) restsOnLead(cmd *module.Command) bool {
-	g := c.server.group
-	return g != nil && cmd != nil && cmd.Flags&module.ReadOnly != 0 && c.server.db.Durability() == kv.Always && g.Status().Leads()
+// settlesInGroup is settles for a store of a group. A leader that promises that nothing is lost that was acknowledged promises
+// the same of what was read: the reply to a read waits until what is in memory is committed, and needs a sync for that.
+func (c *conn) settlesInGroup(cmd *module.Command, r reply.Reply) bool {
+	if isElsewhere(r) {
+		return false
+	}
+	if cmd.Flags&module.ReadOnly != 0 && c.server.db.Durability() == kv.Always && c.server.group.Status().Leads() {
+		c.unsettled = true
+		return true
+	}
+	return c.unsettled && writes(cmd)
 }
 
 // unsettledReply returns what takes the place of the replies whose batch could not be settled. A write may have gone its way

@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server/cluster"
 )
@@ -68,6 +70,12 @@ func followerInfo(status *cluster.Status, applied uint64) []module.InfoField {
 	}
 }
 
+// indexes returns what a member has applied, and what it knows to be committed, which is at least that.
+func indexes(g cluster.Group) (applied, committed uint64) {
+	applied = g.AppliedIndex()
+	return applied, max(g.CommittedIndex(), applied)
+}
+
 // clusterInfo shows the group as this member knows it. The lag counts messages that are known to be committed and are not
 // applied here yet.
 func clusterInfo(s *Server) []module.InfoField {
@@ -75,8 +83,7 @@ func clusterInfo(s *Server) []module.InfoField {
 		return []module.InfoField{{Name: "cluster_enabled", Value: 0}}
 	}
 	status := s.group.Status()
-	applied := s.group.AppliedIndex()
-	committed := max(s.group.CommittedIndex(), applied) // asked later, so never below
+	applied, committed := indexes(s.group)
 	voters, healthy := status.Others()
 	self := status.Member(status.Self)
 	role := "follower"
@@ -101,5 +108,34 @@ func clusterInfo(s *Server) []module.InfoField {
 		{Name: "cluster_applied_index", Value: applied},
 		{Name: "cluster_committed_index", Value: committed},
 		{Name: "cluster_lag", Value: committed - applied},
+	}
+}
+
+var (
+	leadsDesc   = desc("cluster_leads", "1 on the member that takes writes, otherwise 0.")
+	knownDesc   = desc("cluster_leader_known", "1 while the member knows who takes writes, otherwise 0.")
+	termDesc    = desc("cluster_term", "The term that the member is in: it grows with each election.")
+	healthyDesc = desc("cluster_healthy_members", "Members that this one knows to be healthy, itself included.")
+	membersDesc = desc("cluster_members", "Members of the group.")
+	appliedDesc = desc("cluster_applied_index", "The index of the last message of the group's log that the member has applied.")
+	lagDesc     = desc("cluster_lag", "Messages that the member knows to be committed and has not applied.")
+)
+
+// collectGroup sends the metrics of a group as this member knows it.
+func collectGroup(g cluster.Group, out chan<- prometheus.Metric) {
+	s := g.Status()
+	applied, committed := indexes(g)
+	_, healthy := s.Others()
+	is := func(yes bool) float64 {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	for desc, value := range map[*prometheus.Desc]float64{
+		leadsDesc: is(s.Leads()), knownDesc: is(s.Leading() != nil), termDesc: float64(s.Term), healthyDesc: float64(healthy + 1),
+		membersDesc: float64(len(s.Members)), appliedDesc: float64(applied), lagDesc: float64(committed - applied),
+	} {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -343,6 +344,31 @@ func TestGroup_info(t *testing.T) {
 			"...\nINFO server => ...redis_mode:cluster...\n" +
 			`INFO cluster => ...cluster_enabled:1\r\ncluster_role:` + want.role + `\r\ncluster_node_id:` + idOf("b") + `\r\n` + want.cluster +
 			`...\r\ncluster_members:3\r\ncluster_voters:3\r\ncluster_healthy_members:2\r\ncluster_applied_index:99\r\ncluster_committed_index:105\r\ncluster_lag:6\r\n...`)
+	}
+}
+
+// The metrics of a group are those of the present.
+func TestGroup_metrics(t *testing.T) {
+	w, g := serveGroup(t)
+	handler := w.server.MetricsHandler(nil)
+	for leader, want := range map[string]string{
+		"b": "leader_known 1\nsievekv_cluster_leads 1\nsievekv_cluster_members 3\nsievekv_cluster_term 2\n",
+		"a": "leader_known 1\nsievekv_cluster_leads 0\nsievekv_cluster_members 3\nsievekv_cluster_term 1\n",
+		"":  "leader_known 0\nsievekv_cluster_leads 0\nsievekv_cluster_members 3\n",
+	} {
+		g.leader(leader)
+		r := httptest.NewRecorder()
+		handler.ServeHTTP(r, httptest.NewRequest("GET", "http://localhost/metrics", nil))
+		var b strings.Builder
+		for line := range strings.Lines(r.Body.String()) {
+			if strings.HasPrefix(line, "sievekv_cluster_") {
+				b.WriteString(line)
+			}
+		}
+		want = "sievekv_cluster_applied_index 99\nsievekv_cluster_healthy_members 2\nsievekv_cluster_lag 6\nsievekv_cluster_" + want
+		if got := b.String(); !strings.HasPrefix(got, want) {
+			t.Errorf("with the leader %q:\n%s\nwant\n%s", leader, got, want)
+		}
 	}
 }
 

@@ -114,6 +114,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		m := &serverMetrics[i]
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(s))
 	}
+	if s.group != nil {
+		collectGroup(s.group, out)
+	}
 	c.commands(out)
 	if err := metrics.Collect(s.db, out); err != nil {
 		return // sievekv_up says it

@@ -88,10 +88,15 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 	before, failed := len(c.out), 0
 	for i := range s.Replies {
 		start := len(c.out)
-		s.Replies[i] = c.chargeWhole(cmd, c.replaceNotLeader(s.Replies[i]))
+		if c.server.group != nil {
+			s.Replies[i] = c.replaceNotLeader(s.Replies[i])
+		}
+		s.Replies[i] = c.chargeWhole(cmd, s.Replies[i])
 		c.answer(s.Replies[i])
 		failed += c.server.stats.countErrors(cmd, s.Replies[i])
-		c.noteSpan(cmd, start, s.Replies[i])
+		if c.settles(cmd, s.Replies[i]) {
+			c.writes = append(c.writes, span{start, len(c.out), cmd})
+		}
 	}
 	if c.replyBytes > 0 {
 		c.account()

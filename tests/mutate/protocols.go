@@ -388,8 +388,8 @@ var protocols = []mutation{
 		" || cmd.Name == \"EXEC\" }",
 		" }"}),
 	inServer("the reply QUEUED is that of a write", "^TestPipeline_failingSync$", edit{"server/conn.go",
-		"	if cmd != nil && !queued {\n",
-		"	if cmd != nil && (!queued || true) {\n"}),
+		"	if cmd != nil && !queued && c.settles",
+		"	if cmd != nil && (!queued || true) && c.settles"}),
 
 	// Who may do what.
 	inServer("commands are run before the password is given", "^TestAuth(_|$)", edit{"server/conn.go",

@@ -384,6 +384,9 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 		begin = time.Now()
 	}
 	c.chooseLevel(cmd, false)
+	if c.server.group != nil {
+		c.beginAnswers()
+	}
 	start := len(c.out)
 	c.executing = cmd != nil && cmd.Name == "EXEC"
 	r := c.runCharged(cmd, words)
@@ -434,6 +437,14 @@ func (c *conn) runCharged(cmd *module.Command, words [][]byte) reply.Reply {
 		r = c.replaceNotLeader(r)
 	}
 	return c.chargeWhole(cmd, r)
+}
+
+// settle waits until what the batch has written is durable.
+func (c *conn) settle() error {
+	if c.server.group != nil {
+		return c.settleInGroup()
+	}
+	return c.server.db.Sync()
 }
 
 // settles reports whether the reply to a command depends on the sync of the batch.
@@ -534,16 +545,18 @@ func (c *conn) fail(cmd *module.Command, failure reply.Reply) {
 // flush settles and sends the batch, and reports whether that worked.
 func (c *conn) flush() bool {
 	if len(c.out) == 0 {
+		c.grouped.answering = false
 		return !c.killed.Load()
 	}
 	c.endTurn() // the disk and the client may be slow
 	c.clock = time.Time{}
 	if c.unsettled {
-		if err := c.server.db.Sync(); err != nil {
+		if err := c.settle(); err != nil {
 			c.replaceWrites(unsettledReply(err))
 		}
 		c.unsettled, c.writes = false, c.writes[:0]
 	}
+	c.grouped.answering = false
 	if !c.account() {
 		c.server.stats.limited.Add(1)
 		c.server.warnings.warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", "replies too large", "bytes", len(c.out))

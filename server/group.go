@@ -47,6 +47,9 @@ type grouped struct {
 	args     [][]byte        // of cmd; valid while it runs
 	execSlot int             // the slot of the transaction, if cmd is its EXEC
 
+	answering bool   // a command of the batch has run
+	begun     uint64 // from BeginAnswer, before the first one
+
 	down time.Time // when the pipeline was first answered CLUSTERDOWN; zero if it was not
 }
 
@@ -145,20 +148,28 @@ func (c *conn) readAfterDown() (n int, err error) {
 // awaitLeader returns the group once it has a leader, or as it is when there has been none for limits.leader.
 func (c *conn) awaitLeader() *cluster.Status {
 	s := c.server.group.Status()
-	if s.Leading() != nil || c.isDown() {
+	if c.isDown() {
+		return s
+	}
+	return c.awaitStatus(s, s.Since.Add(c.server.limits.leader), func(s *cluster.Status) bool { return s.Leading() != nil })
+}
+
+// awaitStatus returns the group, which is s, once something is true of it, or as it is at a time.
+func (c *conn) awaitStatus(s *cluster.Status, until time.Time, is func(*cluster.Status) bool) *cluster.Status {
+	if is(s) {
 		return s
 	}
 	c.endTurn()
-	ctx, end := c.waiting(max(time.Until(s.Since.Add(c.server.limits.leader)), 1))
+	ctx, end := c.waiting(max(time.Until(until), 1))
 	defer end()
 	for tick := time.NewTicker(leaderEvery); ; s = c.server.group.Status() {
+		if is(s) || ctx.Err() != nil {
+			tick.Stop()
+			return s
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-		}
-		if s.Leading() != nil || ctx.Err() != nil {
-			tick.Stop()
-			return s
 		}
 	}
 }
@@ -166,10 +177,14 @@ func (c *conn) awaitLeader() *cluster.Status {
 // leaderEvery is how often a command that needs a leader looks for one.
 const leaderEvery = 5 * time.Millisecond
 
-// replaceNotLeader replaces the reply of a store that does not lead by a redirection.
+// replaceNotLeader replaces the reply of a store that does not lead by a redirection. The store may know that before the Status
+// says it.
 func (c *conn) replaceNotLeader(r reply.Reply) reply.Reply {
 	if !module.IsNotLeader(r) {
 		return r
+	}
+	if was := c.server.group.Status(); was.Leads() {
+		c.awaitStatus(was, time.Now().Add(c.server.limits.leader), func(s *cluster.Status) bool { return !s.Leads() || s.Term != was.Term })
 	}
 	return c.moved(c.awaitLeader())
 }
@@ -190,16 +205,31 @@ func (c *conn) ranGrouped(cmd *module.Command) {
 }
 
 // settlesInGroup is settles for a store of a group. A leader that promises that nothing is lost that was acknowledged promises
-// the same of what was read: the reply to a read waits until what is in memory is committed, and needs a sync for that.
+// the same of what was read: the reply to a read waits until what is in memory is committed.
 func (c *conn) settlesInGroup(cmd *module.Command, r reply.Reply) bool {
 	if isElsewhere(r) {
 		return false
 	}
-	if cmd.Flags&module.ReadOnly != 0 && c.server.db.Durability() == kv.Always && c.server.group.Status().Leads() {
+	if cmd.Flags&module.ReadOnly != 0 && c.server.db.Durability() == kv.Always {
 		c.unsettled = true
 		return true
 	}
 	return c.unsettled && writes(cmd)
+}
+
+// beginAnswers is called before a command runs. settle tells if memory has forgotten meanwhile what the replies may rest on.
+func (c *conn) beginAnswers() {
+	if g := &c.grouped; !g.answering {
+		g.answering, g.begun = true, c.server.db.BeginAnswer()
+	}
+}
+
+// settleInGroup waits until everything that the batch has written, and has read, is committed.
+func (c *conn) settleInGroup() error {
+	if err := c.server.db.EndAnswer(c.grouped.begun); err != nil {
+		return err
+	}
+	return c.server.db.Sync()
 }
 
 // unsettledReply returns what takes the place of the replies whose batch could not be settled. A write may have gone its way

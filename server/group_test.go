@@ -532,6 +532,28 @@ func TestGroup_awaitsLeader(t *testing.T) {
 	eventually(t, "it waits", func() bool { return w.server.Watched() == 1 })
 }
 
+// A store may know before its group's Status that it does not lead: the reply waits for the Status, and does not name this
+// member again.
+func TestGroup_lostUnseen(t *testing.T) {
+	w, g := serveGroupWith(t, server.Options{}.WithTimes(long, long, long).WithLeader(time.Hour, 0, 0))
+	c := w.client()
+	for leader, want := range map[string]string{"a": "-MOVED 12182 10.0.0.1:6380", "c": "-MOVED 12182 10.0.0.3:6380"} {
+		g.leader("b")
+		c.send(pipeline("LOSE foo"))
+		eventually(t, "it waits", func() bool { return w.server.Watched() == 1 })
+		g.leader("")
+		g.leader(leader)
+		c.want(want)
+	}
+	g.leader("b")
+	c.send(pipeline("LOSE foo"))
+	eventually(t, "it waits", func() bool { return w.server.Watched() == 1 })
+	again := *g.Status()
+	again.Term += 10
+	g.status.Store(&again)
+	c.want("-MOVED 12182 10.0.0.2:6380") // it was elected again
+}
+
 // Once CLUSTERDOWN was the answer, nothing that needs a leader runs until the client pauses: it may repeat the whole pipeline.
 func TestGroup_down(t *testing.T) {
 	w, g := serveGroupWith(t, server.Options{}.WithTimes(long, long, long).WithLeader(0, time.Hour, time.Hour))

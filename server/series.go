@@ -83,6 +83,7 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 	c.track(cmd, s.Words(0)[1:])
 	if c.server.group != nil {
 		c.grouped.cmd, c.grouped.args = cmd, s.Args(0)
+		c.beginAnswers()
 	}
 	c.session.DoSeries(c.server.ctx, cmd, s)
 	before, failed := len(c.out), 0

@@ -15,8 +15,7 @@ type Group interface {
 	// learns something new makes another one.
 	//
 	// A member makes a new Status at once when it gains or loses the lead, learns of another leader, of another term, or of
-	// a change among the members; when it loses the lead, before any commit fails with kv.ErrNotLeader. Healthy and Applied of
-	// the members may be a second old.
+	// a change among the members. Healthy and Applied of the members may be a second old.
 	Status() *Status
 
 	// AppliedIndex returns the index of the last message that this member has applied. Lookups that begin afterwards see

@@ -373,7 +373,7 @@ var protocols = []mutation{
 
 	// The replies to a pipeline are sent when its writes are on stable storage.
 	inServer("the replies to a pipeline are sent without a sync", "^TestPipeline_(oneSync|crash)$", edit{"server/conn.go",
-		"		if err := c.server.db.Sync(); err != nil {\n",
+		"		if err := c.settle(); err != nil {\n",
 		"		if err := error(nil); err != nil {\n"}),
 	inServer("each write of a pipeline is synced", "^TestPipeline_oneSync$", edit{"server/conn.go",
 		"		level = kv.NoSync\n",

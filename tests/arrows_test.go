@@ -118,7 +118,7 @@ var rules = []rule{
 	{packages: "replica/member", ours: []string{"kv/format", "replica/entry"}, others: []string{raft, protobuf}},
 	{packages: "replica/wire", others: []string{raft, protobuf}},
 	{packages: "replica/raftlog", ours: []string{"kv/dirsync", "kv/freeze", "kv/text"}, others: []string{pebble, raft, protobuf}},
-	{packages: "replica", ours: []string{".", "kv", "kv/format", "kv/storage", "kv/storage/image", "replica/..."}, others: []string{raft, protobuf, pebbleVFS}},
+	{packages: "replica", ours: []string{".", "kv", "kv/format", "kv/storage", "kv/storage/image", "replica/...", "server/cluster"}, others: []string{raft, protobuf, pebbleVFS}},
 	{packages: "cmd/kvshell/internal/crashpoint"},
 	{packages: "cmd/kvshell/internal/system"},
 	{packages: "cmd/kvshell/internal/suggest"},

@@ -84,7 +84,8 @@ type Member struct {
 	// knows no better. Self is always healthy.
 	Healthy bool
 
-	// Applied is the last index that it is known to have applied, 0 if none is known.
+	// Applied is the last index that it is known to have, 0 if none is known: a leader knows what is in the others' logs, a
+	// follower knows only itself.
 	Applied uint64
 }
 

@@ -36,7 +36,7 @@ func Slots(s *Status) reply.Reply {
 }
 
 // readable reports whether clients are sent to the member for reads.
-func (m *Member) readable() bool { return m.Healthy && !m.Learner && m.Applied > 0 }
+func (m *Member) readable() bool { return m.Healthy && !m.Learner }
 
 func slotsNode(m *Member) reply.Reply {
 	host, port := HostPort(m.Client)
@@ -61,7 +61,7 @@ func (s *Status) shardNode(m *Member) reply.Reply {
 	switch {
 	case m.ID == s.LastLeader:
 		role = "master"
-	case m.Applied == 0 || m.Learner:
+	case m.Learner:
 		health = "loading"
 	}
 	if !m.Healthy {

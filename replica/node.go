@@ -37,7 +37,7 @@ type Options struct {
 	// host:port. Only Init, Join and AddMember use them: later the group's log has them.
 	Name, Peer, Client string
 
-	// Listener is where other members reach this one. Default: one on Peer, of any address if Peer has a name.
+	// Listener is where other members reach this one. Default: one on the peer address of this member.
 	Listener net.Listener
 
 	// TLS has this member's certificate, and as RootCAs and ClientCAs the group's. Without it all members must have loopback
@@ -90,6 +90,7 @@ const logDir = "raft"
 const (
 	markID    = "member"   // 8 bytes, little-endian
 	markGroup = "group"    // 16 bytes
+	markSelf  = "self"     // info of the member when it was made
 	markStore = "identity" // of the store, as format.AppendStoreMeta encodes it; of a member that joins
 	markPeers = "peers"    // of a member that joins: infos of members that it may hear from
 	markBegun = "begun"    // Init or Join has begun, and not ended
@@ -117,7 +118,7 @@ func Init(dir string, o Options, adopt bool) (*Node, error) {
 	self := Info{ID: randomID(), Name: o.Name, Peer: o.Peer, Client: o.Client}
 	var group [16]byte
 	_, _ = rand.Read(group[:]) // never fails
-	err = n.mark(map[string][]byte{markBegun: {1}, markID: idBytes(self.ID), markGroup: group[:]})
+	err = n.mark(map[string][]byte{markBegun: {1}, markID: idBytes(self.ID), markGroup: group[:], markSelf: appendInfo(nil, self)})
 	if err == nil {
 		err = n.openStore(format.StoreMeta{})
 	}
@@ -163,7 +164,10 @@ func Join(dir string, o Options, t Token) (*Node, error) {
 		return nil, err
 	}
 	identity := format.AppendStoreMeta(nil, t.identity)
-	err = n.mark(map[string][]byte{markBegun: {1}, markID: idBytes(t.self.ID), markGroup: t.group[:], markStore: identity, markPeers: appendInfos(nil, t.peers)})
+	err = n.mark(map[string][]byte{
+		markBegun: {1}, markID: idBytes(t.self.ID), markGroup: t.group[:], markSelf: appendInfo(nil, t.self),
+		markStore: identity, markPeers: appendInfos(nil, t.peers),
+	})
 	if err == nil {
 		err = n.openStore(t.identity)
 	}
@@ -264,7 +268,7 @@ func (o Options) open(dir string, exists bool) (*Node, error) {
 }
 
 func (n *Node) mark(marks map[string][]byte) error {
-	for _, name := range []string{markBegun, markID, markGroup, markStore, markPeers} { // begun first
+	for _, name := range []string{markBegun, markID, markGroup, markSelf, markStore, markPeers} { // begun first
 		if value := marks[name]; value != nil {
 			if err := n.log.SetMark(name, value); err != nil {
 				return err
@@ -345,11 +349,13 @@ const level = 1
 
 // listen begins to take messages of other members.
 func (n *Node) listen() (err error) {
-	self := n.machine.members.Load().infos[n.id]
 	l := n.opts.Listener
 	if l == nil {
-		addr := cmp.Or(self.Peer, n.opts.Peer)
-		if l, err = net.Listen("tcp", addr); err != nil {
+		self, err := n.self()
+		if err != nil {
+			return err
+		}
+		if l, err = net.Listen("tcp", self.Peer); err != nil {
 			return err
 		}
 	}
@@ -363,6 +369,19 @@ func (n *Node) listen() (err error) {
 		return errors.Join(err, l.Close())
 	}
 	return n.setPeers()
+}
+
+// self returns what the group knows of this member. One that has nothing yet knows it from its token.
+func (n *Node) self() (Info, error) {
+	if i, ok := n.machine.members.Load().infos[n.id]; ok {
+		return i, nil
+	}
+	stored, err := n.log.Mark(markSelf)
+	if err != nil {
+		return Info{}, err
+	}
+	i, _, err := decodeInfo(stored)
+	return i, err
 }
 
 // setPeers tells the transport who the other members are. One that joins knows them from its token, until it has the group's log.
@@ -471,7 +490,7 @@ func (n *Node) handOver() {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, 2*electionTimeout)
 	defer cancel()
-	if to := s.mostAdvanced(); to != 0 {
+	if to := s.MostAdvanced(); to != 0 {
 		_ = n.Transfer(ctx, to) // another is elected if it fails
 	}
 }

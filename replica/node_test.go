@@ -204,7 +204,7 @@ func TestNode(t *testing.T) {
 		}
 	}
 	n := g.leader()
-	to := n.Status().mostAdvanced()
+	to := n.Status().MostAdvanced()
 	handing, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := n.Transfer(handing, to); err != nil {

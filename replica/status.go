@@ -40,8 +40,11 @@ type MemberStatus struct {
 // Status returns the group as this member knows it. It costs an atomic load. Who has it must not change it.
 func (n *Node) Status() *Status { return n.status.Load() }
 
-// mostAdvanced returns the other voter whose log is longest, 0 if there is none that is healthy.
-func (s *Status) mostAdvanced() (id uint64) {
+// Applied returns the index up to which this member has applied the log. It costs an atomic load.
+func (n *Node) Applied() uint64 { return n.m.State().Index }
+
+// MostAdvanced returns the other voter whose log is longest, 0 if there is none that is healthy.
+func (s *Status) MostAdvanced() (id uint64) {
 	best := uint64(0)
 	for _, m := range s.Members {
 		if m.ID != s.Self && !m.Learner && m.Healthy && m.Log >= best {

@@ -93,16 +93,17 @@ func (sh *shell) serve(ctx context.Context, f *serve.Flags) (err error) {
 		return err
 	}
 	f.ClientsMemory = sharesOf(int64(sh.memory)).clients
+	sh.member = f.Member()
 	s, err := serve.New(ctx, f, sh.table(), sh.logger())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	db, err := sh.openToServe(s)
+	db, closeDB, err := sh.openToServe(ctx, s, f)
 	if err != nil {
 		return err
 	}
-	defer sh.closeStore(db, &err)
+	defer closeDB(&err)
 	if err := f.Set(db); err != nil {
 		return err
 	}
@@ -115,7 +116,33 @@ func (sh *shell) serve(ctx context.Context, f *serve.Flags) (err error) {
 
 // openToServe opens the store and begins to listen. A store is made only when all addresses are free. One that exists
 // is opened first: if another process serves it, the error says at which address, and not that the address is taken.
-func (sh *shell) openToServe(s *serve.Service) (db *kv.DB, err error) {
+func (sh *shell) openToServe(ctx context.Context, s *serve.Service, f *serve.Flags) (db *kv.DB, closeDB func(*error), err error) {
+	if sh.member {
+		return sh.openMember(ctx, s, f)
+	}
+	db, err = sh.openAlone(s)
+	return db, func(err *error) { sh.closeStore(db, err) }, err
+}
+
+// openMember opens a store of a group.
+func (sh *shell) openMember(ctx context.Context, s *serve.Service, f *serve.Flags) (*kv.DB, func(*error), error) {
+	dir, err := sh.dir()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.Listen(); err != nil {
+		return nil, nil, err
+	}
+	n, err := f.OpenMember(ctx, dir, sh.options(dir, false), sh.logger())
+	if err != nil {
+		return nil, nil, err
+	}
+	sh.node.Store(n)
+	s.InGroup(n)
+	return n.DB.Store(), func(err *error) { *err = errors.Join(*err, n.Close()) }, nil
+}
+
+func (sh *shell) openAlone(s *serve.Service) (db *kv.DB, err error) {
 	db, err = sh.openExisting()
 	missing := errors.Is(err, kv.ErrNotExist)
 	if err != nil && !missing {

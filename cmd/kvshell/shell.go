@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/replica"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -65,6 +67,10 @@ type shell struct {
 	shown    error // of writing the help that --help asks for
 	log      logFlags
 	serveLog slog.Handler // of the word serve, nil for all others
+
+	member       bool // the store that is served is one of a group
+	node         atomic.Pointer[replica.Node]
+	leaveCluster bool
 	repeat   repeatFlags
 
 	address *client.Address // of the server that the flags ask for, nil for a store in a directory
@@ -143,6 +149,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.Var(&sh.cuckooLayout, filters.CuckooLayoutFlag, "layout of cuckoo filters that commands make: native or compatible, which is RedisBloom's")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
 	flags.BoolVar(&sh.readOnly, "read-only", false, "change nothing in DIR, beside other readers; writes are refused")
+	flags.BoolVar(&sh.leaveCluster, "leave-cluster", false, "take DIR out of its group: from now on it is a store that is alone")
 	flags.DurationVar(&sh.wait, "wait", 0, "wait for a store that another process has open, `TIME` such as 10s at most")
 	flags.BoolP("help", "?", false, "this help")
 	root.SetUsageTemplate(rootUsageTemplate(sh.server.Register(flags)))
@@ -157,7 +164,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	local.BoolVarP(&sh.version, "version", "v", false, "the version of this program")
 
 	root.AddCommand(sh.ownCommands()...)
-	root.AddCommand(sh.serveCommand(), sh.completionCommand(), sh.manCommand())
+	root.AddCommand(sh.serveCommand(), sh.clusterCommand(), sh.completionCommand(), sh.manCommand())
 	help := sh.helpCommand()
 	root.SetHelpCommand(help)
 	if err := sh.completeWords(root, help); err != nil {
@@ -199,7 +206,7 @@ func (sh *shell) checkTarget(ctx context.Context, word string, flags *pflag.Flag
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "memory", "cache", "string-cache", "memtable", "ballast", "max-filter-bytes", filters.BloomLayoutFlag, filters.CuckooLayoutFlag, "seed", "read-only", "wait"} {
+	for _, name := range []string{"sync", "memory", "cache", "string-cache", "memtable", "ballast", "max-filter-bytes", filters.BloomLayoutFlag, filters.CuckooLayoutFlag, "seed", "read-only", "leave-cluster", "wait"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/replica/admin"
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -212,6 +213,7 @@ func (sh *shell) options(dir string, mustExist bool) *kv.Options {
 		InMemory:        dir == "",
 		MustExist:       mustExist,
 		ReadOnly:        sh.readOnly && dir != "",
+		LeaveGroup:      sh.leaveCluster && !sh.member,
 		Memory:          sharesOf(int64(sh.memory)).store,
 		CacheSize:       int64(sh.cache),
 		StringCacheSize: int64(sh.stringCache),
@@ -231,7 +233,10 @@ func (sh *shell) options(dir string, mustExist bool) *kv.Options {
 
 // modules returns the modules of the table: a store that is served has those of the server, too.
 func (sh *shell) modules() []module.Module {
-	if sh.serveLog != nil {
+	switch {
+	case sh.member:
+		return append(sievekv.Modules(), server.Module(), server.GroupModule(), admin.Module(sh.node.Load))
+	case sh.serveLog != nil:
 		return append(sievekv.Modules(), server.Module())
 	}
 	return sievekv.Modules()

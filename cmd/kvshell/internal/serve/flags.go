@@ -29,6 +29,7 @@ type Flags struct {
 	metricsTLS    tlsFiles
 	openToAll     bool
 	settings      []string
+	cluster       ClusterFlags
 
 	// ClientsMemory is the setting maxmemory-clients unless settings has it; 0 for its default.
 	ClientsMemory int64
@@ -54,6 +55,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.metrics.Keys, "metrics-keys", false, "show the keys of the largest filters without a password, too")
 	flags.StringArrayVar(&f.metrics.Hosts, "metrics-host", nil, "a `NAME` that /metrics is asked for by, beside localhost and addresses; may be given several times")
 	f.metricsTLS.register(flags, "metrics-tls", "metrics-addr")
+	f.cluster.register(flags)
 	flags.StringArrayVar(&f.settings, settingFlag, nil, "a setting as of CONFIG SET, `NAME=VALUE`; may be given several times")
 }
 
@@ -79,7 +81,7 @@ func (f *Flags) check() error {
 			return err
 		}
 	}
-	return cmp.Or(checkAddress("addr", f.addr), checkAddress("metrics-addr", f.metricsAddr))
+	return cmp.Or(checkAddress("addr", f.addr), checkAddress("metrics-addr", f.metricsAddr), f.cluster.check(f.addr))
 }
 
 // checkAddress returns an error for a flag that is not empty and cannot be the address of a socket.

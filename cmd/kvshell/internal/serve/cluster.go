@@ -1,0 +1,168 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/replica"
+)
+
+// ClusterFlags are the flags of a store that is a member of a group.
+type ClusterFlags struct {
+	word       string
+	node       string
+	peerAddr   string
+	peerTLS    string // a directory
+	clientAddr string
+	tokenFile  string
+	logKeep    cliflags.Bytes
+	adopt      bool
+}
+
+// The words of --cluster.
+const (
+	clusterInit  = "init"
+	clusterJoin  = "join"
+	clusterStart = "start"
+)
+
+// The files of --peer-tls.
+const (
+	peerCert = "cert.pem"
+	peerKey  = "key.pem"
+	peerCA   = "ca.pem"
+)
+
+func (f *ClusterFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.word, "cluster", "", "`HOW` the store is a member of a group: init makes a group, join makes a member of one, start goes on with a member")
+	flags.StringVar(&f.node, "node", "", "`NAME` of the member, for init")
+	flags.StringVar(&f.peerAddr, "peer-addr", "", "`HOST:PORT` where other members reach this one, for init; join has it from the token")
+	cliflags.FileVar(flags, &f.peerTLS, "peer-tls", "`DIR` with "+peerCert+", "+peerKey+" and "+peerCA+", for TLS between the members; without it all are on this machine")
+	flags.StringVar(&f.clientAddr, "client-addr", "", "`HOST:PORT` where clients reach this member, for init (default that of --addr)")
+	cliflags.FileVar(flags, &f.tokenFile, "token-file", "`FILE` with the token of kvshell cluster token, for join")
+	flags.Var(&f.logKeep, "log-keep", "how much of the log is kept for members that are behind (default 256MiB)")
+	flags.BoolVar(&f.adopt, "adopt", false, "with init: a store that exists becomes the first member's")
+}
+
+// Member reports whether the store is a member of a group.
+func (f *Flags) Member() bool { return f.cluster.word != "" }
+
+// check returns an error for flags that do not go together.
+func (f *ClusterFlags) check(addr string) error {
+	given := map[string]bool{"node": f.node != "", "peer-addr": f.peerAddr != "", "client-addr": f.clientAddr != "", "adopt": f.adopt}
+	switch f.word {
+	case "", clusterJoin, clusterStart:
+		for _, name := range []string{"node", "peer-addr", "client-addr", "adopt"} {
+			if given[name] {
+				return exit.Usagef("serve: --%s is for --cluster init", name)
+			}
+		}
+	case clusterInit:
+		if f.peerAddr == "" {
+			return exit.Usagef("serve: --cluster init needs --peer-addr HOST:PORT, where other members reach this one")
+		}
+		if host, _, err := net.SplitHostPort(addr); f.clientAddr == "" && (err != nil || host == "" || net.ParseIP(host).IsUnspecified()) {
+			return exit.Usagef("serve: --cluster init needs --client-addr HOST:PORT, where clients reach this member: --addr %s does not tell", addr)
+		}
+	default:
+		return exit.Usagef("serve: --cluster %s: must be init, join or start", f.word)
+	}
+	if join := f.word == clusterJoin; join != (f.tokenFile != "") {
+		return exit.Usagef("serve: --cluster join and --token-file: one needs the other")
+	}
+	if f.word == "" && f.peerTLS != "" {
+		return exit.Usagef("serve: --peer-tls is for --cluster, which is not given")
+	}
+	return nil
+}
+
+// OpenMember opens the store of a directory as a member of a group.
+func (f *Flags) OpenMember(ctx context.Context, dir string, store *kv.Options, log *slog.Logger) (n *replica.Node, err error) {
+	c := &f.cluster
+	o := replica.Options{Name: c.node, Peer: c.peerAddr, Client: c.clientAddr, Store: store, LogKeep: uint64(c.logKeep), Logger: log}
+	if o.Client == "" {
+		o.Client = f.addr
+	}
+	if c.peerTLS != "" {
+		if o.TLS, err = c.readTLS(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch c.word {
+	case clusterInit:
+		n, err = replica.Init(dir, o, c.adopt)
+	case clusterJoin:
+		n, err = c.join(ctx, dir, o)
+	default:
+		n, err = replica.Open(dir, o)
+	}
+	switch {
+	case errors.Is(err, replica.ErrNoMember):
+		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w: make one with --cluster init or join", err))
+	case errors.Is(err, replica.ErrMember):
+		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w: go on with --cluster start", err))
+	case err != nil:
+		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: --cluster %s: %w", c.word, err))
+	}
+	return n, nil
+}
+
+func (f *ClusterFlags) join(ctx context.Context, dir string, o replica.Options) (*replica.Node, error) {
+	text, err := system.ReadFile(ctx, f.tokenFile, 1<<16)
+	if err != nil {
+		return nil, err
+	}
+	t, err := replica.ParseToken(string(text.Data))
+	if err != nil {
+		return nil, fmt.Errorf("--token-file %s: %w", f.tokenFile, err)
+	}
+	return replica.Join(dir, o, t)
+}
+
+// readTLS reads the files of --peer-tls. Each member has a certificate that the group's CA has signed, and takes no others.
+func (f *ClusterFlags) readTLS(ctx context.Context) (*tls.Config, error) {
+	read := func(name string) ([]byte, error) {
+		path := filepath.Join(f.peerTLS, name)
+		data, err := system.ReadFile(ctx, path, 1<<20)
+		if err != nil {
+			return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: --peer-tls: %w", err))
+		}
+		return data.Data, nil
+	}
+	cert, err := read(peerCert)
+	if err != nil {
+		return nil, err
+	}
+	key, err := read(peerKey)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := read(peerCA)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: --peer-tls %s: %s and %s: %w", f.peerTLS, peerCert, peerKey, err))
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: --peer-tls %s: %s has no certificate in PEM", f.peerTLS, peerCA))
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, ClientCAs: roots}, nil
+}
+
+// InGroup tells the server of the group that its store is a member of.
+func (s *Service) InGroup(n *replica.Node) { s.options.Group = n.Group() }

@@ -1,0 +1,165 @@
+// Package admin is SIEVE.CLUSTER, with which an operator looks at the group that a store is a member of, and changes it.
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/replica"
+)
+
+// changeTime is how long a change of the group may take before its client hears that it may be made yet.
+const changeTime = 10 * time.Second
+
+// Module returns the module with SIEVE.CLUSTER, for a store of a node. The node is asked for when a command runs: it is made after
+// the store.
+func Module(node func() *replica.Node) module.Module {
+	sub := func(name string, arity int, syntax, summary string, f func(*replica.Node, *module.Call) (reply.Reply, error)) module.Command {
+		return module.Command{
+			Name: name, Arity: arity, Flags: module.Admin | module.ModuleFlag | module.NoMulti, Syntax: syntax, Summary: summary,
+			Handler: func(c *module.Call) reply.Reply {
+				n := node()
+				if n == nil {
+					return reply.Error("ERR the store is being opened")
+				}
+				r, err := f(n, c)
+				if err != nil {
+					return module.ErrorReply(err)
+				}
+				return r
+			},
+		}
+	}
+	return module.Module{Name: "replica", Commands: []module.Command{{
+		Name: "SIEVE.CLUSTER", Arity: -2, Flags: module.Admin | module.ModuleFlag | module.NoMulti, Group: "cluster",
+		Summary: "Shows the group that the store is a member of, and changes it.", Complexity: "O(N) for N members",
+		Example: "SIEVE.CLUSTER STATUS",
+		Subcommands: []module.Command{
+			sub("REMOVE", -3, "member [YES]", "Removes a member for good. YES is needed if fewer than three would vote.", remove),
+			sub("STATUS", 2, "", "Answers what this member knows of the group.", status),
+			sub("TOKEN", -4, "name peer-address [client-address]", "Adds a member, and answers the token with which it joins.", token),
+			sub("TRANSFER", -2, "[member]", "Hands the leadership over, to the member that has most of the log if none is named.", transfer),
+		},
+	}}}
+}
+
+func status(n *replica.Node, _ *module.Call) (reply.Reply, error) {
+	s := n.Status()
+	role := "follower"
+	if s.Leads {
+		role = "leader"
+	}
+	members := make([]reply.Reply, 0, len(s.Members))
+	for _, m := range s.Members {
+		members = append(members, reply.Map(
+			reply.Field("id", reply.BulkString(strconv.FormatUint(m.ID, 16))),
+			reply.Field("name", reply.BulkString(m.Name)),
+			reply.Field("peer", reply.BulkString(m.Peer)),
+			reply.Field("client", reply.BulkString(m.Client)),
+			reply.Field("role", reply.BulkString(roleOf(s, m))),
+			reply.Field("healthy", yes(m.Healthy)),
+			reply.Field("log", reply.Int(int64(m.Log))),
+		))
+	}
+	alarm := ""
+	if s.Alarm != nil {
+		alarm = s.Alarm.Error()
+	}
+	return reply.Map(
+		reply.Field("id", reply.BulkString(strconv.FormatUint(s.Self, 16))),
+		reply.Field("role", reply.BulkString(role)),
+		reply.Field("term", reply.Int(int64(s.Term))),
+		reply.Field("applied", reply.Int(int64(s.Applied))),
+		reply.Field("committed", reply.Int(int64(s.Commit))),
+		reply.Field("alarm", reply.BulkString(alarm)),
+		reply.Field("members", reply.Array(members...)),
+	), nil
+}
+
+func yes(is bool) reply.Reply {
+	if is {
+		return reply.BulkString("yes")
+	}
+	return reply.BulkString("no")
+}
+
+func roleOf(s *replica.Status, m replica.MemberStatus) string {
+	switch {
+	case m.Learner:
+		return "learner"
+	case m.ID == s.Leader:
+		return "leader"
+	}
+	return "follower"
+}
+
+func token(n *replica.Node, c *module.Call) (reply.Reply, error) {
+	client := ""
+	if len(c.Args) > 3 {
+		return reply.Errorf("ERR %d arguments of SIEVE.CLUSTER TOKEN, want name peer-address [client-address]", len(c.Args)), nil
+	}
+	if len(c.Args) > 2 {
+		client = string(c.Args[2])
+	}
+	ctx, cancel := context.WithTimeout(c.Context, changeTime)
+	defer cancel()
+	t, err := n.AddMember(ctx, string(c.Args[0]), string(c.Args[1]), client)
+	return reply.BulkString(t.String()), err
+}
+
+func transfer(n *replica.Node, c *module.Call) (reply.Reply, error) {
+	to := n.Status().MostAdvanced()
+	if len(c.Args) > 0 {
+		m, err := find(n, string(c.Args[0]))
+		if err != nil {
+			return reply.Reply{}, err
+		}
+		to = m.ID
+	}
+	if to == 0 {
+		return reply.Error("ERR there is no other member that could lead"), nil
+	}
+	ctx, cancel := context.WithTimeout(c.Context, changeTime)
+	defer cancel()
+	return reply.OK, n.Transfer(ctx, to)
+}
+
+func remove(n *replica.Node, c *module.Call) (reply.Reply, error) {
+	m, err := find(n, string(c.Args[0]))
+	if err != nil {
+		return reply.Reply{}, err
+	}
+	voters := 0
+	for _, other := range n.Status().Members {
+		if !other.Learner && other.ID != m.ID {
+			voters++
+		}
+	}
+	if sure := len(c.Args) == 2 && text.FoldCase(c.Args[1]) == "YES"; !sure && (voters < 3 || len(c.Args) > 1) && !m.Learner {
+		return reply.Errorf("ERR %d members would vote then, and a group of fewer than three does not survive the loss of one: add YES if that is meant", voters), nil
+	}
+	ctx, cancel := context.WithTimeout(c.Context, changeTime)
+	defer cancel()
+	return reply.OK, n.RemoveMember(ctx, m.ID)
+}
+
+// find finds a member by its name, its peer address or its id.
+func find(n *replica.Node, word string) (replica.MemberStatus, error) {
+	for _, m := range n.Status().Members {
+		id := strconv.FormatUint(m.ID, 16)
+		if word == m.Name || word == m.Peer || strings.EqualFold(word, id) {
+			return m, nil
+		}
+	}
+	if _, _, err := net.SplitHostPort(word); err == nil {
+		return replica.MemberStatus{}, fmt.Errorf("no member has the peer address '%.128s'", word)
+	}
+	return replica.MemberStatus{}, fmt.Errorf("no member has the name or the id '%.128s'", word)
+}

@@ -90,7 +90,7 @@ var rules = []rule{
 	{packages: "kv/storage", ours: []string{"kv/storage/image", "kv/block", "kv/dirsync", "kv/format", "kv/freeze", "kv/probe", "kv/radix", "kv/text", "kv/internal/seeds", "kv/storage/files", "kv/storage/remains"}, others: []string{pebble}},
 	{packages: "kv/check", ours: []string{"kv/format", "kv/storage", "kv/storage/remains"}},
 	{packages: "kv/memory", ours: []string{"kv/block", "kv/format", "kv/lastchange", "kv/residency"}},
-	{packages: "kv", ours: []string{"kv/block", "kv/check", "kv/format", "kv/memory", "kv/storage", "kv/storage/remains", "kv/queue", "kv/gate", "kv/expiry", "kv/hot", "kv/watch", "kv/residency", "kv/probe", "kv/hash", "kv/glob", "kv/text", "kv/use"}, others: []string{pebbleVFS, xxhash}},
+	{packages: "kv", ours: []string{"kv/block", "kv/check", "kv/format", "kv/memory", "kv/storage", "kv/storage/image", "kv/storage/remains", "kv/queue", "kv/gate", "kv/expiry", "kv/hot", "kv/watch", "kv/residency", "kv/probe", "kv/hash", "kv/glob", "kv/text", "kv/use"}, others: []string{pebbleVFS, xxhash}},
 	{packages: "kv/kvtest", others: []string{pebbleVFS}},
 	{packages: "kv/kvtest/seeded", ours: []string{"kv/internal/seeds"}},
 	{packages: "module/reply"},

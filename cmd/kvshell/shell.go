@@ -71,7 +71,7 @@ type shell struct {
 	member       bool // the store that is served is one of a group
 	node         atomic.Pointer[replica.Node]
 	leaveCluster bool
-	repeat   repeatFlags
+	repeat       repeatFlags
 
 	address *client.Address // of the server that the flags ask for, nil for a store in a directory
 }

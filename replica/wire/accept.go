@@ -39,7 +39,9 @@ func (t *Transport) accept() {
 			t.strangers[0].close()
 			t.strangers = t.strangers[1:]
 		}
-		t.strangers = append(t.strangers, c)
+		if t.strangers = append(t.strangers, c); t.ctx.Err() != nil {
+			c.close() // Close has not seen it
+		}
 		t.mu.Unlock()
 		t.running.Go(func() { t.serve(c) })
 	}

@@ -121,7 +121,7 @@ func newMember(t *testing.T, id uint64, change func(m *member, o *wire.Options))
 	t.Helper()
 	m := &member{id: id, got: make(chan *pb.Message, 10000), unreachable: make(chan uint64, 10000)}
 	o := wire.Options{
-		Self: id, Cluster: cluster, Silence: time.Minute,
+		Self: id, Cluster: cluster, Silence: time.Hour,
 		Handle:         func(_ uint64, msg *pb.Message) { m.got <- msg },
 		HandleSnapshot: func(context.Context, uint64, *pb.Message, io.Reader) error { return errors.New("no snapshots") },
 		Unreachable:    func(id uint64) { m.unreachable <- id },

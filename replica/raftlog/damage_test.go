@@ -5,8 +5,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -158,5 +160,69 @@ func TestLog_old(t *testing.T) {
 		if _, err := raftlog.Open(dir, smallOptions(empty)); !errors.Is(err, raftlog.ErrDamaged) {
 			t.Errorf("gone: %v", err)
 		}
+		if names, err := empty.List(dir); err != nil || len(names) != 2 { // SYNCED and LOCK
+			t.Errorf("gone: files %v, %v", names, err)
+		}
+	}
+}
+
+// A record that is whole, but not the one that was written there, is noticed.
+func TestLog_forged(t *testing.T) {
+	get := func(db *pebble.DB, key []byte) []byte {
+		value, closer, err := db.Get(key)
+		must(t, err)
+		defer closer.Close()
+		return slices.Clone(value)
+	}
+	forge := func(index uint64, change func(e *pb.Entry)) func(db *pebble.DB) error {
+		return func(db *pebble.DB) error {
+			key := raftlog.EntryKey(index)
+			return db.Set(key, raftlog.Forge(index, get(db, key), change), pebble.Sync)
+		}
+	}
+	data := func(e *pb.Entry) { e.Data = []byte("??") }
+	for name, tt := range map[string]struct {
+		change func(db *pebble.DB) error
+		want   string
+	}{
+		"nothing":      {func(*pebble.DB) error { return nil }, ""},
+		"another":      {forge(15, data), "entry 16 follows another entry 15"},
+		"another last": {forge(20, data), "entry 20 is another one"},
+		"lower term":   {forge(17, func(e *pb.Entry) { e.Term = new(uint64(2)) }), "entry 17 has term 2"},
+		"longer":       {forge(20, func(e *pb.Entry) { e.Data = []byte("longer") }), "entry 20 is another one"},
+		"copied": {func(db *pebble.DB) error {
+			return db.Set(raftlog.EntryKey(15), get(db, raftlog.EntryKey(14)), pebble.Sync)
+		}, "entry 15 has a wrong checksum"},
+		"gap":      {func(db *pebble.DB) error { return db.Delete(raftlog.EntryKey(15), pebble.Sync) }, "what is between them is missing"},
+		"first":    {func(db *pebble.DB) error { return db.Delete(raftlog.EntryKey(11), pebble.Sync) }, "what is between them is missing"},
+		"last":     {func(db *pebble.DB) error { return db.Delete(raftlog.EntryKey(20), pebble.Sync) }, "entry 20 is missing"},
+		"all":      {func(db *pebble.DB) error { return db.DeleteRange([]byte{0}, []byte{255}, pebble.Sync) }, "the end of the log is lost"},
+		"no state": {func(db *pebble.DB) error { return db.Set(raftlog.EntryKey(21), []byte("x"), pebble.Sync) }, "is not a state record"},
+		"another mark": {func(db *pebble.DB) error {
+			return db.Set(raftlog.MarkKey("a"), raftlog.MarkValue("a", []byte("y")), pebble.Sync)
+		}, "marks"},
+		"no mark": {func(db *pebble.DB) error { return db.Delete(raftlog.MarkKey("a"), pebble.Sync) }, "marks"},
+		"copied mark": {func(db *pebble.DB) error {
+			return db.Set(raftlog.MarkKey("b"), get(db, raftlog.MarkKey("a")), pebble.Sync)
+		}, "mark \"b\" has a wrong checksum"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := kvtest.NewDisk()
+			l := ready(t, disk)
+			must(t, l.SetMark("a", []byte("x")))
+			must(t, l.Close())
+			db, err := pebble.Open(dir, &pebble.Options{FS: disk, Logger: quiet{}})
+			must(t, err)
+			must(t, tt.change(db))
+			must(t, db.Close())
+			l, err = raftlog.Open(dir, smallOptions(disk))
+			switch {
+			case tt.want == "":
+				must(t, err)
+				must(t, l.Close())
+			case !errors.Is(err, raftlog.ErrDamaged) || !strings.Contains(err.Error(), tt.want):
+				t.Errorf("%v, want %s", err, tt.want)
+			}
+		})
 	}
 }

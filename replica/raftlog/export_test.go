@@ -67,3 +67,22 @@ func (l *Log) Flush() (<-chan struct{}, error) { return l.disk.AsyncFlush() }
 
 // Excise drops the entries below the base, without a flush.
 func (l *Log) Excise() error { return l.excise(l.state.base.index) }
+
+// Forge makes the value of an entry another one, whose checksum is right. It says to follow the same entry.
+func Forge(index uint64, value []byte, change func(e *pb.Entry)) []byte {
+	p, before, err := decodePoint(index, value)
+	if err != nil {
+		panic(err)
+	}
+	e := p.entry(value)
+	size := entrySize(len(e.GetData()))
+	change(e)
+	forged := make([]byte, entryHeadLen+len(e.GetData()))
+	putEntry(forged, e, point{crc: before, position: p.position - size})
+	return forged
+}
+
+// The keys of an entry, and of a mark; and what a mark has as its value.
+func EntryKey(index uint64) []byte               { return appendEntryKey(nil, index) }
+func MarkKey(name string) []byte                 { return append([]byte{tagMark}, name...) }
+func MarkValue(name string, value []byte) []byte { return appendMark(nil, name, value) }

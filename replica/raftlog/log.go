@@ -70,8 +70,8 @@ type Log struct {
 	// before mu.
 	writing sync.Mutex
 
-	// mu is held for writing while a batch is given to Pebble and what is in memory follows, and for reading to look at
-	// both at one moment.
+	// mu guards what follows. It is held for writing also by a call that holds writing, and never while the disk is waited for. Readers
+	// hold it while they look at what follows and make their iterator, so that both are of one moment.
 	mu     sync.RWMutex
 	state  state
 	terms  terms

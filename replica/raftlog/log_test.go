@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/replica/member"
 	"github.com/sievekv/sievekv/replica/raftlog"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // ready returns a log with entries 11 to 20, of term 3 up to 15 and 5 from there on. 13 is committed, and 10 truncated.
@@ -234,6 +236,47 @@ func TestLog_together(t *testing.T) {
 	readers.Wait()
 	if read[0]+read[1] == 0 {
 		t.Error("nothing was read")
+	}
+	must(t, l.Close())
+}
+
+// A disk that takes its time holds up nobody who reads.
+func TestLog_slow(t *testing.T) {
+	disk := kvtest.NewDisk()
+	var armed atomic.Bool
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	opts := smallOptions(disk)
+	opts.FS = &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
+		if s == (faultfs.Site{Op: "sync", Class: "log"}) && armed.CompareAndSwap(true, false) {
+			close(reached)
+			<-goOn
+		}
+		return nil
+	}}
+	l := open(t, opts)
+	must(t, l.Append([]*pb.Entry{entry(1, 1, "a"), entry(2, 1, "b")}, hard(1, 1, 1), true))
+	armed.Store(true)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		// So large that Pebble begins another log first, and waits for the end of this one. It replaces an entry.
+		if err := l.Append([]*pb.Entry{entry(2, 1, strings.Repeat("x", 1<<20))}, nil, true); err != nil {
+			t.Error(err)
+		}
+	})
+	<-reached
+	last, err := l.LastIndex()
+	must(t, err)
+	entries, err := l.Entries(1, last+1, 1<<20)
+	if err != nil || len(entries) != int(last) || last == 2 && len(entries[1].GetData()) == 1 {
+		t.Errorf("%d entries, up to %d, %v", len(entries), last, err)
+	}
+	if _, err := l.Term(1); err != nil || l.HardState().GetTerm() != 1 {
+		t.Error(err)
+	}
+	close(goOn)
+	writing.Wait()
+	if last, err := l.LastIndex(); err != nil || last != 2 {
+		t.Errorf("then up to %d, %v", last, err)
 	}
 	must(t, l.Close())
 }

@@ -69,13 +69,7 @@ func (r *recent) add(entries []*pb.Entry) {
 	if len(entries) == 0 {
 		return
 	}
-	keep := 0
-	if first := entries[0].GetIndex(); r.has(first) {
-		keep = int(first - r.first())
-	}
-	if len(r.entries) > 0 && keep < len(r.entries) {
-		r.drop(keep, len(r.entries))
-	}
+	r.cut(entries[0].GetIndex())
 	for _, e := range entries {
 		r.size += sizeOf(e)
 	}
@@ -85,6 +79,15 @@ func (r *recent) add(entries []*pb.Entry) {
 		size -= sizeOf(r.entries[n])
 	}
 	r.drop(0, n)
+}
+
+// cut drops the entries from an index on.
+func (r *recent) cut(index uint64) {
+	keep := 0
+	if r.has(index) {
+		keep = min(int(index-r.first()), len(r.entries))
+	}
+	r.drop(keep, len(r.entries))
 }
 
 // dropTo drops the entries up to an index.

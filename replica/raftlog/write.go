@@ -14,6 +14,7 @@ type change struct {
 	batch   *pebble.Batch
 	state   state
 	entries []*pb.Entry // appended
+	before  point       // the first of them
 	reset   bool
 	marks   map[string][]byte // nil if they stay as they are
 }
@@ -168,22 +169,39 @@ func (l *Log) build(c *change, fill func(c *change) error) error {
 	return op.Finish()
 }
 
-// apply gives a batch to Pebble, and lets what is in memory follow. No reader sees one without the other.
-func (l *Log) apply(c *change, sync bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var err error
+// apply gives a batch to Pebble, and lets what is in memory follow. Pebble may have to wait for the disk, but readers do not: they
+// see what is to be replaced no more before the batch begins, and what is new when Pebble has it.
+func (l *Log) apply(c *change, sync bool) (err error) {
+	if c.reset || len(c.entries) > 0 && c.entries[0].GetIndex() <= l.state.last.index {
+		l.hide(c)
+	}
 	if sync {
 		err = l.disk.ApplyNoSyncWait(c.batch, pebble.Sync)
 	} else {
 		err = l.disk.Apply(c.batch, pebble.NoSync)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		l.publish(c)
 	}
+	return err
+}
+
+// hide takes what a batch is about to replace out of memory.
+func (l *Log) hide(c *change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if c.reset {
-		l.terms, l.recent = terms{}, recent{most: l.recent.most}
+		l.state, l.terms, l.recent = c.state, terms{}, recent{most: l.recent.most}
+		return
 	}
+	l.state.last = c.before
+	l.recent.cut(c.before.index + 1)
+}
+
+// publish puts what a batch has made into memory.
+func (l *Log) publish(c *change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.terms.add(c.entries)
 	l.terms.dropTo(c.state.base.index)
 	l.recent.add(c.entries)
@@ -192,7 +210,6 @@ func (l *Log) apply(c *change, sync bool) error {
 		l.marks = c.marks
 	}
 	l.state = c.state
-	return nil
 }
 
 // setHardState takes over raft's hard state. The commit index is checked when the entries are known.
@@ -227,6 +244,7 @@ func (l *Log) appendEntries(c *change, entries []*pb.Entry) error {
 	if err := c.deleteFrom(before.index+1, l.state.last.index); err != nil {
 		return err
 	}
+	c.before = before
 	size := uint64(0)
 	for _, e := range entries {
 		if e.GetIndex() != before.index+1 || e.GetTerm() < before.term || e.GetTerm() == 0 || e.GetType() < 0 || e.GetType() > pb.EntryConfChangeV2 {

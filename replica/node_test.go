@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,13 +43,14 @@ func options(t *testing.T, name string, l net.Listener) Options {
 type trio struct {
 	t     *testing.T
 	dirs  []string
+	peers []string
 	nodes []*Node // nil while it is down
 }
 
 func newTrio(t *testing.T) *trio {
 	g := &trio{t: t}
 	l := peer(t)
-	g.dirs = append(g.dirs, t.TempDir())
+	g.dirs, g.peers = append(g.dirs, t.TempDir()), append(g.peers, l.Addr().String())
 	n, err := Init(g.dirs[0], options(t, "0", l), false)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +74,7 @@ func newTrio(t *testing.T) *trio {
 		if token, err = ParseToken(token.String()); err != nil {
 			t.Fatal(err)
 		}
-		g.dirs = append(g.dirs, t.TempDir())
+		g.dirs, g.peers = append(g.dirs, t.TempDir()), append(g.peers, l.Addr().String())
 		n, err := Join(g.dirs[i], options(t, fmt.Sprint(i), l), token)
 		if err != nil {
 			t.Fatal(err)
@@ -135,17 +139,7 @@ func (g *trio) kill(n *Node) (i int) {
 
 func (g *trio) restart(i int) {
 	g.t.Helper()
-	peer := ""
-	for _, n := range g.nodes {
-		if n != nil {
-			for _, m := range n.Status().Members {
-				if m.Name == fmt.Sprint(i) {
-					peer = m.Peer
-				}
-			}
-		}
-	}
-	l, err := net.Listen("tcp", peer)
+	l, err := net.Listen("tcp", g.peers[i])
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -156,62 +150,215 @@ func (g *trio) restart(i int) {
 	g.nodes[i] = n
 }
 
-func TestNode(t *testing.T) {
-	g := newTrio(t)
-	ctx := t.Context()
-	write := func(key string) {
-		t.Helper()
-		for {
-			n := g.leader()
-			err := n.DB.Set(key, []byte("value of "+key))
-			if err == nil {
-				return
-			}
-			if !errors.Is(err, kv.ErrNotLeader) {
-				t.Fatalf("%s: %v", key, err)
-			}
+// write sets a key on whoever leads, until that is acknowledged.
+func (g *trio) write(key string) {
+	g.t.Helper()
+	for {
+		err := g.leader().DB.Set(key, value(key))
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, kv.ErrNotLeader) && !errors.Is(err, kv.ErrOutcomeUnknown) {
+			g.t.Fatalf("%s: %v", key, err)
 		}
 	}
-	has := func(n *Node, key string) {
-		t.Helper()
-		if value, err := n.DB.Get(key); err != nil || string(value) != "value of "+key {
-			t.Errorf("member %x: %s: %q %v", n.id, key, value, err)
-		}
-	}
-	for i := range 20 {
-		write(fmt.Sprint("a", i))
-	}
-	i := g.kill(g.leader())
-	for i := range 20 {
-		write(fmt.Sprint("b", i))
-	}
-	g.restart(i)
-	for i := range 20 {
-		write(fmt.Sprint("c", i))
-	}
-	index, err := g.nodes[i].ReadIndex(ctx)
+}
+
+func value(key string) []byte { return []byte("value of " + key) }
+
+// have expects all nodes to have keys, as of now.
+func (g *trio) have(keys ...string) {
+	g.t.Helper()
+	index, err := g.leader().ReadIndex(g.t.Context())
 	if err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
 	for _, n := range g.nodes {
-		if err := n.AwaitApplied(ctx, index); err != nil {
-			t.Fatal(err)
+		if n == nil {
+			continue
 		}
-		for _, what := range []string{"a", "b", "c"} {
-			for i := range 20 {
-				has(n, fmt.Sprint(what, i))
+		if err := n.AwaitApplied(g.t.Context(), index); err != nil {
+			g.t.Fatal(err)
+		}
+		for _, key := range keys {
+			if got, err := n.DB.Get(key); err != nil || string(got) != string(value(key)) {
+				g.t.Errorf("member %x: %s: %q %v", n.id, key, got, err)
 			}
 		}
 	}
+}
+
+// names returns names of keys.
+func names(start string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint(start, i))
+	}
+	return names
+}
+
+func (g *trio) writeAll(keys []string) {
+	g.t.Helper()
+	for _, key := range keys {
+		g.write(key)
+	}
+}
+
+func TestNode(t *testing.T) {
+	g := newTrio(t)
+	a, b, c := names("a", 20), names("b", 20), names("c", 20)
+	g.writeAll(a)
+	i := g.kill(g.leader())
+	g.writeAll(b)
+	g.restart(i)
+	g.writeAll(c)
+	g.have(slices.Concat(a, b, c)...)
 	n := g.leader()
 	to := n.Status().MostAdvanced()
-	handing, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := n.Transfer(handing, to); err != nil {
+	if err := n.Transfer(ctx, to); err != nil {
 		t.Error(err)
 	}
 	if got := g.leader().id; got != to {
 		t.Errorf("%x leads, want %x", got, to)
 	}
-	write("d")
+	g.write("d")
+	g.have("d")
+}
+
+// A member that is further behind than the log reaches gets a snapshot, and its open filters and strings are those of the group then.
+func TestNode_snapshot(t *testing.T) {
+	g := newTrio(t)
+	g.writeAll(names("before", 5))
+	leader := g.leader()
+	if err := leader.DB.Bloom("filter").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}); err != nil {
+		t.Fatal(err)
+	}
+	add := func(item string) {
+		t.Helper()
+		if _, err := g.leader().DB.Bloom("filter").Add([]byte(item)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("first")
+	var behind *Node
+	for _, n := range g.nodes {
+		if n != leader {
+			behind = n
+		}
+	}
+	g.have("before0")
+	if has, err := behind.DB.Bloom("filter").MayContain([]byte("first")); !has || err != nil {
+		t.Fatalf("first: %t %v", has, err)
+	}
+	i := g.kill(behind)
+	g.writeAll(names("meanwhile", 50))
+	add("second")
+	for _, n := range g.nodes { // cuts its log as far as it can
+		if n != nil {
+			n.opts.LogKeep = 1
+			if err := n.cut(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first, err := leader.log.FirstIndex()
+	if err != nil || first < 50 {
+		t.Fatalf("the log begins at %d, %v", first, err)
+	}
+	g.restart(i)
+	g.writeAll(names("after", 5))
+	g.have(slices.Concat(names("before", 5), names("meanwhile", 50), names("after", 5))...)
+	if got := g.nodes[i].images.Load(); got == 0 {
+		t.Error("no snapshot was sent")
+	}
+	for _, item := range []string{"first", "second"} {
+		if has, err := g.nodes[i].DB.Bloom("filter").MayContain([]byte(item)); !has || err != nil {
+			t.Errorf("%s: %t %v", item, has, err)
+		}
+	}
+	// It can lead with what it got.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := g.leader().Transfer(ctx, g.nodes[i].id); err != nil {
+		t.Fatal(err)
+	}
+	add("third")
+	g.write("last")
+	g.have("last")
+}
+
+// All are killed at once, and come back with everything that was acknowledged.
+func TestNode_allKilled(t *testing.T) {
+	g := newTrio(t)
+	keys := names("key", 30)
+	g.writeAll(keys)
+	for _, n := range slices.Clone(g.nodes) {
+		g.kill(n)
+	}
+	for i := range g.nodes {
+		g.restart(i)
+	}
+	g.have(keys...)
+}
+
+// What a member must not go on with is refused by name.
+func TestNode_refuses(t *testing.T) {
+	g := newTrio(t)
+	g.writeAll(names("key", 10))
+	var n *Node
+	for _, other := range g.nodes {
+		if other != g.leader() {
+			n = other
+		}
+	}
+	if err := n.DB.Set("key", nil); !errors.Is(err, kv.ErrNotLeader) {
+		t.Errorf("a write on a follower: %v", err)
+	}
+	if _, err := n.AddMember(t.Context(), "d", "127.0.0.1:1", ""); !errors.Is(err, kv.ErrNotLeader) {
+		t.Errorf("a member is added by a follower: %v", err)
+	}
+	if _, err := g.leader().AddMember(t.Context(), "0", "127.0.0.1:1", ""); err == nil || !strings.Contains(err.Error(), `has the name "0"`) {
+		t.Errorf("a second member of the name: %v", err)
+	}
+	if err := g.leader().RemoveMember(t.Context(), g.leader().id); err == nil || !strings.Contains(err.Error(), "transfer the leadership first") {
+		t.Errorf("the leader removes itself: %v", err)
+	}
+	i := g.kill(n)
+	dir := g.dirs[i]
+	if _, err := Init(dir, options(t, "x", peer(t)), true); !errors.Is(err, ErrMember) {
+		t.Errorf("init over a member: %v", err)
+	}
+	token, err := g.leader().AddMember(t.Context(), "d", "127.0.0.1:1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Join(dir, options(t, "x", peer(t)), token); !errors.Is(err, ErrMember) {
+		t.Errorf("join over a member: %v", err)
+	}
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "something"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Join(full, options(t, "x", peer(t)), token); err == nil || !strings.Contains(err.Error(), "is not empty: it has something") {
+		t.Errorf("join into a directory that is not empty: %v", err)
+	}
+	if _, err := Open(t.TempDir(), options(t, "x", peer(t))); !errors.Is(err, ErrNoMember) {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if _, err := sievekv.Open(dir, options(t, "x", peer(t)).Store); !errors.Is(err, kv.ErrMember) {
+		t.Errorf("opened alone: %v", err)
+	}
+	// The log is gone.
+	if err := os.RemoveAll(filepath.Join(dir, logDir)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, options(t, "x", peer(t))); !errors.Is(err, ErrNoMember) {
+		t.Errorf("without its log: %v", err)
+	}
+	for _, text := range []string{"", "sievekv-member-1-", token.String()[:30], token.String() + "A"} {
+		if _, err := ParseToken(text); !errors.Is(err, errToken) {
+			t.Errorf("token %q: %v", text, err)
+		}
+	}
 }

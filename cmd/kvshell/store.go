@@ -301,7 +301,7 @@ func openError(dir string, err error) error {
 type inFlags struct{ error }
 
 func (e inFlags) Error() string {
-	return strings.ReplaceAll(e.error.Error(), "Options.ReadOnly", "--read-only")
+	return strings.NewReplacer("Options.ReadOnly", "--read-only", "Options.LeaveGroup", "--leave-cluster").Replace(e.error.Error())
 }
 
 func (e inFlags) Unwrap() error { return e.error }

@@ -139,8 +139,8 @@ func (s *Store) join() error {
 		s.Group.applied.Store(&applied)
 	case applied.Index == 0:
 	case !s.opts.LeaveGroup:
-		return fmt.Errorf("%w: %s has applied %d messages; open it read-only (Options.ReadOnly, --read-only), "+
-			"or take it out of the group (Options.LeaveGroup, --leave-cluster)", ErrMember, s.Dir, applied.Index)
+		return fmt.Errorf("%w: %s has applied %d messages; open it read-only (Options.ReadOnly), "+
+			"or take it out of the group (Options.LeaveGroup)", ErrMember, s.Dir, applied.Index)
 	default:
 		return s.leave()
 	}

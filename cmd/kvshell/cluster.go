@@ -34,6 +34,7 @@ func (sh *shell) clusterCommand() *cobra.Command {
 	word("token NAME PEER-ADDR [CLIENT-ADDR]", "Adds a member, and prints the token with which it joins", 2, 3, named("TOKEN"))
 	word("transfer [MEMBER]", "Hands the leadership over", 0, 1, named("TRANSFER"))
 	word("remove MEMBER", "Removes a member for good", 1, 1, named("REMOVE"))
+	cmd.AddCommand(sh.clusterTryCommand())
 	remove, _, _ := cmd.Find([]string{"remove"})
 	sure := remove.Flags().Bool("yes", false, "also if fewer than three members are left")
 	remove.RunE = func(cmd *cobra.Command, args []string) error {

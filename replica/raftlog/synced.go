@@ -49,10 +49,17 @@ func createSynced(fsys vfs.FS, dir string) error {
 // readSynced returns what the file says. Missing is true if there is none.
 func readSynced(fsys vfs.FS, dir string) (batch uint64, missing bool, err error) {
 	name := fsys.PathJoin(dir, syncedName)
-	f, err := fsys.Open(name)
+	info, err := fsys.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, true, nil
 	}
+	if err == nil && !info.Mode().IsRegular() { // to open a pipe would wait for somebody who writes to it
+		err = damagef("%s is not a regular file", name)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	f, err := fsys.Open(name)
 	if err != nil {
 		return 0, false, err
 	}

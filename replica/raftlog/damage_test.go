@@ -166,6 +166,27 @@ func TestLog_old(t *testing.T) {
 	}
 }
 
+// A log into which a file of another log was copied is damaged: Pebble would read it as its own.
+func TestLog_foreign(t *testing.T) {
+	disks := make([]*kvtest.Disk, 2)
+	for i := range disks {
+		disk := kvtest.NewDisk()
+		l := ready(t, disk)
+		must(t, l.Append([]*pb.Entry{entry(21, 6, "x")}, hard(7+uint64(i), 0, 20), true))
+		disks[i] = copyOf(disk)
+		_ = l.Close()
+	}
+	names, err := disks[1].List(dir)
+	must(t, err)
+	slices.Sort(names)
+	slices.Reverse(names) // the newest first
+	log := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, ".log") })
+	writeFile(t, disks[0], dir+"/"+names[log], readFile(t, disks[1], dir+"/"+names[log]))
+	if _, err := raftlog.Open(dir, smallOptions(disks[0])); !errors.Is(err, raftlog.ErrDamaged) || !strings.Contains(err.Error(), "is of log") {
+		t.Error(err)
+	}
+}
+
 // A record that is whole, but not the one that was written there, is noticed.
 func TestLog_forged(t *testing.T) {
 	get := func(db *pebble.DB, key []byte) []byte {

@@ -7,7 +7,7 @@ type Encoded struct{ EntryKey, Entry, NextEntry, StateKey, State, Mark, Synced [
 
 // Encode returns records of two entries, and of a log that has them.
 func Encode(first, second *pb.Entry, mark string, value []byte) (e Encoded) {
-	s := state{batch: 3, base: point{first.GetIndex() - 1, first.GetTerm(), 500, 0x01020304}, hard: hardState{second.GetTerm(), 0xabc, first.GetIndex()}, installing: 9}
+	s := state{batch: 3, base: point{first.GetIndex() - 1, first.GetTerm(), 500, 0x01020304}, hard: hardState{second.GetTerm(), 0xabc, first.GetIndex()}, installing: 9, id: 0x1122}
 	e.EntryKey = appendEntryKey(nil, first.GetIndex())
 	e.Entry = make([]byte, entryHeadLen+len(first.GetData()))
 	p := putEntry(e.Entry, first, s.base)
@@ -17,7 +17,7 @@ func Encode(first, second *pb.Entry, mark string, value []byte) (e Encoded) {
 	e.StateKey = appendStateKey(nil, s)
 	e.State = appendState(nil, s)
 	e.Mark = appendMark(nil, mark, value)
-	e.Synced = appendSynced(nil, s.batch)
+	e.Synced = appendSynced(nil, s.id, s.batch)
 	return e
 }
 
@@ -38,9 +38,9 @@ func Decode(index uint64, b []byte) (entry, state, mark, synced []byte, errs []e
 	if errs = append(errs, err); err == nil {
 		mark = appendMark(nil, "m", value)
 	}
-	batch, err := decodeSynced(b)
+	id, batch, err := decodeSynced(b)
 	if errs = append(errs, err); err == nil {
-		synced = appendSynced(nil, batch)
+		synced = appendSynced(nil, id, batch)
 	}
 	return entry, state, mark, synced, errs
 }

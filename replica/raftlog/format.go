@@ -44,8 +44,9 @@ import (
 //	44      28    last entry, likewise; the base if there are no entries
 //	72      24    hard state: term 8, vote 8, commit 8
 //	96      8     index of the snapshot that is being installed, 0 if none is
-//	104     4     CRC of all marks: of each, in the order of their names, length of the name 1, name, length 4, value
-//	108     4     CRC of bytes 0 to 107
+//	104     8     id of the log, random
+//	112     4     CRC of all marks: of each, in the order of their names, length of the name 1, name, length 4, value
+//	116     4     CRC of bytes 0 to 115
 //
 // File SYNCED:
 //
@@ -53,8 +54,9 @@ import (
 //	0       4     magic "SVRS"
 //	4       2     format version, 1
 //	6       2     0
-//	8       8     number of the last batch known to be on stable storage; 0 before there is one
-//	16      4     CRC of bytes 0 to 15
+//	8       8     id of the log
+//	16      8     number of the last batch known to be on stable storage; 0 before there is one
+//	24      4     CRC of bytes 0 to 23
 //
 // In every version the magic and the version come first, and the last 4 bytes are the CRC of all before: so a flipped bit in
 // the version is not taken for a newer version.
@@ -65,8 +67,8 @@ const (
 	entryKeyLen  = 9
 	stateKeyLen  = 17
 	entryHeadLen = 25
-	stateLen     = 112
-	syncedLen    = 20
+	stateLen     = 120
+	syncedLen    = 28
 	pointLen     = 28
 
 	formatVersion = 1
@@ -95,6 +97,7 @@ type state struct {
 	base, last point
 	hard       hardState
 	installing uint64
+	id         uint64 // of the log
 	marks      uint32
 }
 
@@ -199,6 +202,7 @@ func appendState(dst []byte, s state) []byte {
 	dst = le.AppendUint64(dst, s.hard.vote)
 	dst = le.AppendUint64(dst, s.hard.commit)
 	dst = le.AppendUint64(dst, s.installing)
+	dst = le.AppendUint64(dst, s.id)
 	dst = le.AppendUint32(dst, s.marks)
 	return appendCRC(dst, stateLen-4)
 }
@@ -211,7 +215,7 @@ func decodeState(b []byte) (s state, err error) {
 	s = state{
 		batch: le.Uint64(b[8:]), base: readPoint(b[16:]), last: readPoint(b[44:]),
 		hard:       hardState{le.Uint64(b[72:]), le.Uint64(b[80:]), le.Uint64(b[88:])},
-		installing: le.Uint64(b[96:]), marks: le.Uint32(b[104:]),
+		installing: le.Uint64(b[96:]), id: le.Uint64(b[104:]), marks: le.Uint32(b[112:]),
 	}
 	if err := s.check(); err != nil {
 		return s, damagef("the state record: %w", err)
@@ -260,16 +264,16 @@ func marksCRC(marks map[string][]byte) (crc uint32) {
 	return crc
 }
 
-func appendSynced(dst []byte, batch uint64) []byte {
-	dst = binary.LittleEndian.AppendUint64(appendHead(dst, syncedMagic), batch)
-	return appendCRC(dst, syncedLen-4)
+func appendSynced(dst []byte, id, batch uint64) []byte {
+	dst = binary.LittleEndian.AppendUint64(appendHead(dst, syncedMagic), id)
+	return appendCRC(binary.LittleEndian.AppendUint64(dst, batch), syncedLen-4)
 }
 
-func decodeSynced(b []byte) (batch uint64, err error) {
+func decodeSynced(b []byte) (id, batch uint64, err error) {
 	if err := checkHead(b, syncedMagic, syncedLen, "file "+syncedName); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return binary.LittleEndian.Uint64(b[8:]), nil
+	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:]), nil
 }
 
 func appendHead(dst []byte, magic string) []byte {

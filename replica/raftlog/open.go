@@ -3,6 +3,8 @@ package raftlog
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -83,7 +85,7 @@ func (l *Log) makeDir() error {
 
 // findSynced returns the number of the last batch that the log must have. It makes the file for a new log.
 func (l *Log) findSynced() (least uint64, err error) {
-	least, missing, err := readSynced(l.opts.FS, l.dir)
+	least, missing, err := l.synced.read(l.opts.FS, l.dir)
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +117,10 @@ func (l *Log) makeSynced() error {
 	if l.opts.MustExist {
 		return fmt.Errorf("%w: the directory is empty", ErrNotExist)
 	}
-	return createSynced(l.space.FS(), l.dir)
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	l.synced.id = binary.LittleEndian.Uint64(id[:])
+	return createSynced(l.space.FS(), l.dir, l.synced.id)
 }
 
 func (l *Log) openPebble() (err error) {
@@ -175,6 +180,9 @@ func (l *Log) readState(least uint64) (fresh bool, err error) {
 	}
 	if !some && least == 0 {
 		return true, l.checkEmpty()
+	}
+	if some && l.state.id != l.synced.id {
+		return false, damagef("the newest record is of log %x, file %s of log %x", l.state.id, syncedName, l.synced.id)
 	}
 	if l.state.batch < least {
 		return false, damagef("the log ends with batch %d, but batch %d was on stable storage: the end of the log is lost", l.state.batch, least)

@@ -20,23 +20,25 @@ import (
 // loss of power may go unnoticed for the last batches. It never says more than what is on stable storage, because it is
 // written after the sync. The number lies in one sector, so no crash tears it.
 //
-// The file is made before the log is, so a log without one has lost it.
+// The file is made before the log is, so a log without one has lost it. It also has the id of the log, so that files of another log,
+// copied into the directory, are noticed: Pebble would read them as its own.
 const syncedName = "SYNCED"
 
 type synced struct {
 	file vfs.File
 	name string
+	id   uint64
 	buf  []byte
 }
 
 // createSynced makes the file for a log that has no batch yet.
-func createSynced(fsys vfs.FS, dir string) error {
+func createSynced(fsys vfs.FS, dir string, id uint64) error {
 	name := fsys.PathJoin(dir, syncedName)
 	f, err := fsys.Create(name+".tmp", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(appendSynced(nil, 0))
+	_, err = f.Write(appendSynced(nil, id, 0))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -46,8 +48,8 @@ func createSynced(fsys vfs.FS, dir string) error {
 	return dirsync.Strict(fsys, dir)
 }
 
-// readSynced returns what the file says. Missing is true if there is none.
-func readSynced(fsys vfs.FS, dir string) (batch uint64, missing bool, err error) {
+// read reads the file. Missing is true if there is none.
+func (s *synced) read(fsys vfs.FS, dir string) (batch uint64, missing bool, err error) {
 	name := fsys.PathJoin(dir, syncedName)
 	info, err := fsys.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +69,7 @@ func readSynced(fsys vfs.FS, dir string) (batch uint64, missing bool, err error)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return 0, false, text.After(err, "read %s", name)
 	}
-	batch, err = decodeSynced(b)
+	s.id, batch, err = decodeSynced(b)
 	return batch, false, err
 }
 
@@ -80,7 +82,7 @@ func (s *synced) open(fsys vfs.FS, dir string) (err error) {
 
 // set writes the number of a batch that is on stable storage.
 func (s *synced) set(batch uint64) error {
-	s.buf = appendSynced(s.buf[:0], batch)
+	s.buf = appendSynced(s.buf[:0], s.id, batch)
 	n, err := s.file.WriteAt(s.buf, 0)
 	if err == nil && n < len(s.buf) {
 		err = io.ErrShortWrite

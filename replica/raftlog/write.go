@@ -157,6 +157,7 @@ func (l *Log) build(c *change, fill func(c *change) error) error {
 		return err
 	}
 	c.state.batch++
+	c.state.id = l.synced.id
 	if c.marks != nil {
 		c.state.marks = marksCRC(c.marks)
 	}

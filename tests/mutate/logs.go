@@ -14,6 +14,7 @@ var logs = []mutation{
 	inLog("the last entry of a log is not compared", "open.go", "	if w.prev != s.last {", "	if w.prev.index != s.last.index {"),
 	inLog("a log that has lost its end is opened", "open.go", "if l.state.batch < least {", "if false {"),
 	inLog("a log that is gone is made anew", "open.go", "case !desc.Exists && least > 0:", "case !desc.Exists && least > 1<<62:"),
+	inLog("a file of another log is read", "open.go", "if some && l.state.id != l.synced.id {", "if false {"),
 	inLog("what was synced is noted before it is", "write.go",
 		"	if err := c.batch.SyncWait(); err != nil {", "	_ = l.synced.set(c.state.batch + 1)\n	if err := c.batch.SyncWait(); err != nil {"),
 	inLog("a sync that failed is answered", "write.go",

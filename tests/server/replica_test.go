@@ -2,9 +2,12 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,17 +18,20 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/replica"
 	"github.com/sievekv/sievekv/server"
+	"github.com/sievekv/sievekv/tests/wire"
 )
 
 // served is a member of a real group, with its server.
 type served struct {
 	node    *replica.Node
 	address string
+	end     func()
 }
 
-// serveMember opens a member by one of the functions of package replica, and serves it until the test ends.
+// serveMember opens a member by one of the functions of package replica, and serves it until the test ends, or end is called.
 func serveMember(t *testing.T, name string, client, peer net.Listener, open func(o replica.Options) (*replica.Node, error)) *served {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -39,13 +45,15 @@ func serveMember(t *testing.T, name string, client, peer net.Listener, open func
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop := serveAt(t, n.DB, client, &server.Options{Group: n.Group()})
+	m := &served{n, client.Addr().String(), sync.OnceFunc(func() {
+		stop()
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
-	})
-	t.Cleanup(serveAt(t, n.DB, client, &server.Options{Group: n.Group()}))
-	return &served{n, client.Addr().String()}
+	})}
+	t.Cleanup(m.end)
+	return m
 }
 
 func listen(t *testing.T) net.Listener {
@@ -57,117 +65,265 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
+// group are the members of a real group, with a cluster client.
+type group struct {
+	members [3]*served
+	client  *redis.ClusterClient
+}
+
 // serveGroup serves a real group of three. All vote.
-func serveGroup(t *testing.T) (members []*served) {
+func serveGroup(t *testing.T) *group {
 	t.Helper()
-	members = append(members, serveMember(t, "0", listen(t), listen(t), func(o replica.Options) (*replica.Node, error) {
+	g := &group{}
+	g.members[0] = serveMember(t, "0", listen(t), listen(t), func(o replica.Options) (*replica.Node, error) {
 		return replica.Init(t.TempDir(), o, false)
-	}))
-	await(t, "the first member leads", func() bool { return members[0].node.Status().Leads })
+	})
+	first := g.members[0].node
+	await("the first member leads", func() bool { return first.Status().Leads })
 	for i := 1; i < 3; i++ {
 		client, peer := listen(t), listen(t)
-		token, err := members[0].node.AddMember(t.Context(), fmt.Sprint(i), peer.Addr().String(), client.Addr().String())
+		token, err := first.AddMember(t.Context(), fmt.Sprint(i), peer.Addr().String(), client.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		members = append(members, serveMember(t, fmt.Sprint(i), client, peer, func(o replica.Options) (*replica.Node, error) {
+		g.members[i] = serveMember(t, fmt.Sprint(i), client, peer, func(o replica.Options) (*replica.Node, error) {
 			return replica.Join(t.TempDir(), o, token)
-		}))
+		})
 	}
-	await(t, "all members vote", func() bool {
-		s := members[0].node.Status()
-		voters := 0
-		for _, m := range s.Members {
-			if !m.Learner {
-				voters++
-			}
-		}
-		return voters == 3
+	await("all members vote", func() bool {
+		s := first.Status()
+		return len(s.Members) == 3 && !slices.ContainsFunc(s.Members, func(m replica.MemberStatus) bool { return m.Learner })
 	})
-	return members
+	o := redis.ClusterOptions{MaxRedirects: 20}
+	for _, m := range g.members {
+		o.Addrs = append(o.Addrs, m.address)
+	}
+	g.client = redis.NewClusterClient(&o)
+	t.Cleanup(func() {
+		if err := g.client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
 }
 
 // await waits until something is true, as long as the test may take.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
+func await(_ string, is func() bool) {
 	for !is() {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// Through transfers of the lead of a real group, a cluster client sees no error but UNKNOWN, and no count is too high or too low:
-// INCR is done once for each answer. Reads that ask for it see everything that was acknowledged, on each member.
-func TestCluster_replica(t *testing.T) {
-	members := serveGroup(t)
-	o := redis.ClusterOptions{MaxRedirects: 20}
-	for _, m := range members {
-		o.Addrs = append(o.Addrs, m.address)
-	}
-	client := redis.NewClusterClient(&o)
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
+// leader waits for the member that leads.
+func (g *group) leader() (leader int) {
+	await("somebody leads", func() bool {
+		leader = slices.IndexFunc(g.members[:], func(m *served) bool { return m.node.Status().Leads })
+		return leader >= 0
 	})
+	return leader
+}
+
+// transfer has the next member lead.
+func (g *group) transfer(ctx context.Context) error {
+	i := g.leader()
+	to := g.members[(i+1)%3].node
+	if err := g.members[i].node.Transfer(ctx, to.Status().Self); err != nil && !errors.Is(err, kv.ErrNotLeader) {
+		return err
+	}
+	await("the next leads", func() bool { return g.leader() != i })
+	return nil
+}
+
+// linearizable returns the replies to reads of one member, which see everything that was acknowledged before.
+func linearizable(t *testing.T, m *served, commands ...[]any) (replies []any) {
+	t.Helper()
+	ctx, c := t.Context(), connect(t, m.address, redis.Options{})
+	for _, command := range commands {
+		var got *redis.Cmd
+		if _, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.Do(ctx, "SIEVE.READ", "LINEARIZABLE")
+			got = p.Do(ctx, command...)
+			return nil
+		}); err != nil {
+			t.Errorf("member at %s: %v: %v", m.address, command, err)
+		}
+		replies = append(replies, got.Val())
+	}
+	return replies
+}
+
+// What a cluster client of a real group sees: through transfers of the lead, on followers, and when most of the group is gone.
+func TestCluster_replica(t *testing.T) {
+	g := serveGroup(t)
+	t.Run("transfers", func(t *testing.T) { throughTransfers(t, g) })
+	t.Run("followers", func(t *testing.T) { onFollowers(t, g) })
+	t.Run("minority", func(t *testing.T) { alone(t, g) })
+}
+
+// bounds are what a count must be: what was acknowledged last, and how many outcomes were unknown since.
+type bounds struct{ least, unknown int64 }
+
+// take takes the answer of an increment, and reports whether it is right.
+func (b *bounds) take(n int64, err error) bool {
+	switch {
+	case err == nil && n > b.least && n <= b.least+b.unknown+1:
+		b.least, b.unknown = n, 0
+	case err != nil && strings.HasPrefix(err.Error(), "UNKNOWN "):
+		b.unknown++
+	default:
+		return false
+	}
+	return true
+}
+
+func (b *bounds) has(value any) bool {
+	n, err := strconv.ParseInt(fmt.Sprint(value), 10, 64)
+	return err == nil && n >= b.least && n <= b.least+b.unknown
+}
+
+// throughTransfers checks that clients see no error but UNKNOWN, that nothing is done twice, that transactions are whole, and that
+// nothing is missing that was acknowledged, on any member.
+func throughTransfers(t *testing.T, g *group) {
 	ctx := t.Context()
 	var users sync.WaitGroup
 	var done atomic.Bool
-	var counts [4]struct{ least, unknown int64 }
-	for user := range counts {
-		users.Go(func() {
-			c, key := &counts[user], fmt.Sprint("user:", user)
-			for !done.Load() {
-				n, err := client.Incr(ctx, key).Result()
-				switch {
-				case err == nil && n > c.least && n <= c.least+c.unknown+1:
-					c.least, c.unknown = n, 0
-				case err != nil && strings.HasPrefix(err.Error(), "UNKNOWN "):
-					c.unknown++
-				default:
-					t.Errorf("%s: %d, %v, after %d and %d unknown", key, n, err, c.least, c.unknown)
-					return
-				}
+	var acknowledged [3]atomic.Int64 // of each user
+	var count, pair bounds
+	var added []any // acknowledged
+	users.Go(func() {
+		for !done.Load() {
+			if n, err := g.client.Incr(ctx, "count").Result(); !count.take(n, err) {
+				t.Errorf("INCR: %d, %v after %+v", n, err, count)
+				done.Store(true)
 			}
-		})
-	}
-	for i := range 6 {
-		to := members[(i+1)%3].node
-		for _, m := range members {
-			if m.node.Status().Leads && m.node != to {
-				within, end := context.WithTimeout(ctx, time.Minute)
-				if err := m.node.Transfer(within, to.Status().Self); err != nil {
-					t.Errorf("transfer: %v", err)
-				}
-				end()
-			}
+			acknowledged[0].Store(count.least)
 		}
-		await(t, "the next leads", func() bool { return to.Status().Leads || done.Load() })
-		time.Sleep(20 * time.Millisecond) // some commands between
+	})
+	users.Go(func() {
+		for !done.Load() {
+			var a, b *redis.IntCmd
+			_, err := g.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				a, b = p.Incr(ctx, "{pair}a"), p.Incr(ctx, "{pair}b")
+				return nil
+			})
+			if !pair.take(a.Val(), err) || err == nil && a.Val() != b.Val() {
+				t.Errorf("a transaction: %d and %d, %v after %+v", a.Val(), b.Val(), err, pair)
+				done.Store(true)
+			}
+			acknowledged[1].Store(pair.least)
+		}
+	})
+	users.Go(func() {
+		for i := 0; !done.Load(); i++ {
+			cmds, _ := g.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for j := range 8 {
+					p.BFAdd(ctx, "filter", fmt.Sprint(i, "/", j))
+				}
+				return nil
+			})
+			for _, cmd := range cmds {
+				switch err := cmd.Err(); {
+				case err == nil:
+					added = append(added, cmd.Args()[2])
+				case !strings.HasPrefix(err.Error(), "UNKNOWN "):
+					t.Errorf("BF.ADD in a pipeline: %v", err)
+				}
+			}
+			acknowledged[2].Store(int64(len(added)))
+		}
+	})
+	for range 6 {
+		if err := g.transfer(ctx); err != nil {
+			t.Error(err)
+		}
+		for i := range acknowledged {
+			before := acknowledged[i].Load()
+			await("the user goes on", func() bool { return acknowledged[i].Load() >= before+3 || done.Load() })
+		}
 	}
 	done.Store(true)
 	users.Wait()
-	total := int64(0)
-	for user, c := range counts {
-		key := fmt.Sprint("user:", user)
-		total += c.least
-		for i, m := range members {
-			var got *redis.StringCmd
-			one := connect(t, m.address, redis.Options{})
-			if _, err := one.Pipelined(ctx, func(p redis.Pipeliner) error {
-				p.Do(ctx, "SIEVE.READ", "LINEARIZABLE")
-				got = p.Get(ctx, key)
-				return nil
-			}); err != nil {
-				t.Errorf("member %d: %v", i, err)
-				continue
-			}
-			if n, _ := got.Int64(); n < c.least || n > c.least+c.unknown {
-				t.Errorf("member %d: %s is %d, want %d to %d", i, key, n, c.least, c.least+c.unknown)
-			}
+	for i, m := range g.members {
+		got := linearizable(t, m, []any{"GET", "count"}, []any{"MGET", "{pair}a", "{pair}b"}, append([]any{"BF.MEXISTS", "filter"}, added...))
+		if !count.has(got[0]) {
+			t.Errorf("member %d: the count is %v, want %+v", i, got[0], count)
+		}
+		if two, ok := got[1].([]any); !ok || two[0] != two[1] || !pair.has(two[0]) {
+			t.Errorf("member %d: the pair is %v, want %+v", i, got[1], pair)
+		}
+		if found, ok := got[2].([]any); !ok || len(found) != len(added) || slices.Contains(found, any(int64(0))) || slices.Contains(found, any(false)) {
+			t.Errorf("member %d: of %d items added, there are %v", i, len(added), got[2])
 		}
 	}
-	if total < 50 {
-		t.Errorf("only %d commands were acknowledged", total)
+}
+
+// onFollowers checks what followers tell and answer.
+func onFollowers(t *testing.T, g *group) {
+	ctx, lead := t.Context(), g.leader()
+	follower := g.members[(lead+1)%3]
+	leader := connect(t, g.members[lead].address, redis.Options{})
+	is(t, leader.Set(ctx, "k", 1, 0), "OK")
+	is(t, leader.Wait(ctx, 2, time.Minute), 2)
+	_, index, _ := strings.Cut(result(t, leader.Info(ctx, "cluster")), "cluster_applied_index:")
+	index, _, _ = strings.Cut(index, "\r\n")
+	c := connect(t, follower.address, redis.Options{Protocol: 3})
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Do(ctx, "SIEVE.READ", "AFTER", index)
+		p.Get(ctx, "k")
+		return nil
+	})
+	if err != nil {
+		t.Errorf("SIEVE.READ AFTER %s: %v", index, err)
 	}
-	t.Logf("%d acknowledged", total)
+	fails(t, c.Get(ctx, "k"), "MOVED ")
+	if got := result(t, c.Info(ctx, "replication")); !strings.Contains(got, "role:slave\r\nmaster_host:127.0.0.1\r\n") {
+		t.Errorf("INFO of a follower: %s", got)
+	}
+
+	// It tells of what the leader has changed.
+	one, err := wire.Dial("tcp", follower.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = one.Close() }()
+	for _, step := range [][2]string{{"HELLO 3", "{"}, {"CLIENT TRACKING ON", "+OK"}, {"READONLY", "+OK"}, {"GET k", `"1"`}} {
+		if got, err := one.Do(strings.Fields(step[0])...); err != nil || !strings.HasPrefix(got, step[1]) {
+			t.Fatalf("%s: %s, %v", step[0], got, err)
+		}
+	}
+	is(t, leader.Set(ctx, "k", 2, 0), "OK")
+	if got, err := one.Reply(); err != nil || got != `>["invalidate" ["k"]]` {
+		t.Errorf("told %s, %v", got, err)
+	}
+}
+
+// alone checks what a member answers when the others are gone.
+func alone(t *testing.T, g *group) {
+	ctx, last := t.Context(), (g.leader()+1)%3
+	for i, m := range g.members {
+		if i != last {
+			m.end()
+		}
+	}
+	c := connect(t, g.members[last].address, redis.Options{MaxRetries: -1})
+	await("it knows", func() bool {
+		err := c.Set(ctx, "k", 3, 0).Err()
+		return redis.IsClusterDownError(err)
+	})
+	fails(t, c.Get(ctx, "k"), "CLUSTERDOWN The cluster is down")
+	conn := c.Conn()
+	defer func() { _ = conn.Close() }()
+	is(t, conn.ReadOnly(ctx), "OK")
+	is(t, conn.Get(ctx, "k"), "2")
+	if got := result(t, c.ClusterInfo(ctx)); !strings.HasPrefix(got, "cluster_state:fail\r\n") {
+		t.Errorf("CLUSTER INFO = %q", got)
+	}
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Do(ctx, "SIEVE.READ", "LINEARIZABLE")
+		p.Get(ctx, "k")
+		return nil
+	})
+	if err == nil || !strings.HasPrefix(err.Error(), "BEHIND ") {
+		t.Errorf("a linearizable read: %v", err)
+	}
 }

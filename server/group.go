@@ -271,9 +271,11 @@ func (c *conn) awaitReading(want reading) (late reply.Reply, failed bool) {
 // after most, unless that is 0. end frees it.
 func (c *conn) waiting(most time.Duration) (ctx context.Context, end func()) {
 	c.beginWatch()
-	ctx, cancel := context.WithCancel(c.ctx)
+	ctx, cancel := c.ctx, context.CancelFunc(nil)
 	if most > 0 {
-		ctx, cancel = context.WithTimeout(c.ctx, most)
+		ctx, cancel = context.WithTimeout(ctx, most)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
 	}
 	stop := make(chan struct{})
 	go func() {
@@ -286,5 +288,8 @@ func (c *conn) waiting(most time.Duration) (ctx context.Context, end func()) {
 	return ctx, func() {
 		close(stop)
 		cancel()
+		if len(c.writes) == 0 { // nothing was read before
+			c.grouped.begun = c.server.db.BeginAnswer()
+		}
 	}
 }

@@ -150,12 +150,13 @@ type Member struct {
 	tickets tickets
 
 	// Raft's goroutine only.
-	node     *raft.RawNode
-	leading  uint64  // the term in which raft leads, as the applier is told; else 0
-	paused   uint64  // number of the leadership that is over because raft dropped a proposal
-	resuming uint64  // number of the leadership that resume has ended
-	sent     uint64  // the last index that was sent to any member in that term
-	refused  refused // the leader that is refused
+	node       *raft.RawNode
+	leading    uint64  // the term in which raft leads, as the applier is told; else 0
+	paused     uint64  // number of the leadership that is over because raft dropped a proposal
+	resuming   uint64  // number of the leadership that resume has ended
+	pausedTerm uint64  // of the leadership that is paused
+	sent       uint64  // the last index that was sent to any member in that term
+	refused    refused // the leader that is refused
 
 	leadership atomic.Uint64 // number of the last one; written by the applier
 

@@ -36,7 +36,7 @@ func (m *Member) Propose(p Proposal) {
 			return nil
 		}
 		if !m.propose(p) {
-			m.paused = p.Number
+			m.paused, m.pausedTerm = p.Number, p.Term
 		}
 		return nil
 	})
@@ -57,10 +57,12 @@ func (m *Member) propose(p Proposal) bool {
 }
 
 // resume begins another leadership of the same term, if raft takes proposals again. The machine is told when the message that says
-// so is applied: then it has applied all of the leadership before.
+// so is applied: then it has applied all of the leadership before. In a later term another leadership begins anyway, with the empty
+// entry; a message of that one could be behind the one that says so.
 func (m *Member) resume() {
 	status := m.node.BasicStatus()
-	if m.paused == m.resuming || m.paused != m.leadership.Load() || status.RaftState != raft.StateLeader || status.LeadTransferee != 0 {
+	if m.paused == m.resuming || m.paused != m.leadership.Load() || status.RaftState != raft.StateLeader || status.GetTerm() != m.pausedTerm ||
+		status.LeadTransferee != 0 {
 		return
 	}
 	if m.propose(Proposal{Leadership: Leadership{Term: status.GetTerm()}, Flags: entry.Control, Done: func(error) {}}) {

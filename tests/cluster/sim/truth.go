@@ -17,11 +17,11 @@ import (
 
 // truth is what the group has promised so far.
 type truth struct {
-	leaders map[uint64]uint64       // who machines led in a term
-	entries map[uint64][]entry.Hash // of each index, the hashes with which it was applied: one, unless a disk lost something
-	at      map[string]uint64       // of each record, the index at which it was applied
-	outcome map[string]outcome      // of each proposal
-	term    map[string]uint64       // in which each was made
+	leaders map[uint64]uint64            // who machines led in a term
+	entries map[uint64][]entry.Hash      // of each index, the hashes with which it was applied: one, unless a disk lost something
+	at      map[string]uint64            // of each record, the index at which it was applied
+	outcome map[string]outcome           // of each proposal
+	made    map[string]member.Leadership // in which each was made
 	acked   []string
 	last    uint64 // the highest index of an acknowledged proposal
 	asked   map[string]uint64
@@ -40,7 +40,7 @@ const (
 func newTruth() *truth {
 	return &truth{
 		leaders: make(map[uint64]uint64), entries: make(map[uint64][]entry.Hash), at: make(map[string]uint64),
-		outcome: make(map[string]outcome), term: make(map[string]uint64), asked: make(map[string]uint64),
+		outcome: make(map[string]outcome), made: make(map[string]member.Leadership), asked: make(map[string]uint64),
 	}
 }
 
@@ -65,8 +65,8 @@ func (x *machine) Apply(e *member.Entry) error {
 	if x.leads != 0 && e.Message != nil && !e.Own {
 		s.fail("node %d leads in term %d, and is to apply a message of another at %d", x.n.id, x.leads, e.State.Index)
 	}
-	if e.Own && len(e.Message.Record) > 0 && s.truth.term[string(e.Message.Record)] != x.leads {
-		s.fail("node %d leads in term %d, and takes record %s of another term for its own", x.n.id, x.leads, e.Message.Record)
+	if e.Own && len(e.Message.Record) > 0 && s.truth.made[string(e.Message.Record)] != x.leadership {
+		s.fail("node %d is in leadership %+v, and takes record %s of another for its own", x.n.id, x.leadership, e.Message.Record)
 	}
 	s.truth.applied(s, x.n, e)
 	return x.n.disk.write(func() { x.n.disk.machine = append(x.n.disk.machine, e.State) })
@@ -146,7 +146,7 @@ func (s *sim) propose() (record string) {
 		s.truth.number++
 		record = fmt.Sprint(s.truth.number)
 		made, machine, number := n.machine.leadership, n.machine, s.truth.number
-		s.truth.term[record] = made.Term
+		s.truth.made[record] = made
 		if s.rng.IntN(20) == 0 { // made of an earlier state
 			made.Term -= uint64(s.rng.IntN(2))
 			made.Number--

@@ -60,6 +60,7 @@ func (a *authority) config(t *testing.T) *tls.Config {
 	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "member"}, NotAfter: time.Now().Add(time.Hour),
+		DNSNames:    []string{"member"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
@@ -184,6 +185,14 @@ func TestSend(t *testing.T) {
 	for name, config := range map[string]func() func(*member, *wire.Options){
 		"plain": func() func(*member, *wire.Options) { return nil },
 		"TLS":   func() func(*member, *wire.Options) { return withTLS(ca.config(t)) },
+		"TLS with a name, and certificates that are read anew": func() func(*member, *wire.Options) {
+			c := ca.config(t)
+			cert := c.Certificates[0]
+			c.Certificates, c.ServerName = nil, "member"
+			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }
+			c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
+			return withTLS(c)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newMember(t, 1, config()), newMember(t, 2, config())
@@ -283,6 +292,8 @@ func TestRefused(t *testing.T) {
 	other := newAuthority(t).config(t)
 	stranger := ca.config(t)
 	stranger.RootCAs = other.RootCAs // it trusts the wrong CA
+	misnamed := ca.config(t)
+	misnamed.ServerName = "other"
 	imposter := ca.config(t)
 	imposter.Certificates = other.Certificates
 	for name, tt := range map[string]struct {
@@ -296,6 +307,7 @@ func TestRefused(t *testing.T) {
 		"another member": {withTLS(ca.config(t)), 3, true, "wants member 3, this is member 2", "wants member 3, this is member 2"},
 		"unknown":        {withTLS(ca.config(t)), 2, false, "member 1 is not one that member 2 knows", "member 1 is not one that member 2 knows"},
 		"wrong CA":       {withTLS(stranger), 2, true, "signed by unknown authority", "bad certificate"},
+		"wrong name":     {withTLS(misnamed), 2, true, "valid for member, not other", "bad certificate"},
 		"wrong key":      {withTLS(imposter), 2, true, "unknown certificate authority", "signed by unknown authority"},
 		"no TLS":         {nil, 2, true, "cannot be reached", "first record does not look like a TLS handshake"},
 	} {

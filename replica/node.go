@@ -142,6 +142,9 @@ func (n *Node) found(self Info) error {
 	if err != nil {
 		return err
 	}
+	if state.Index > 1 {
+		return fmt.Errorf("%s: the store is a member of another group: take it out of that first (kv.Options.LeaveGroup, --leave-cluster)", n.dir)
+	}
 	if state.Index == 0 {
 		msg := storage.Message{Members: encoded, Applied: format.Applied{Index: 1, Term: 1, Hash: entry.First(n.group), Millis: time.Now().UnixMilli()}}
 		if err := n.DB.Store().ApplyMessage(&msg); err != nil {

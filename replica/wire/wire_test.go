@@ -257,9 +257,6 @@ func TestSend_slow(t *testing.T) {
 		}
 	}
 	reach(a, slow, sent)
-	if n := len(slow.got); n >= sent {
-		t.Errorf("%d messages", n)
-	}
 }
 
 // A member that says nothing any more is cut, and dialed again.

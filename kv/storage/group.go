@@ -163,10 +163,13 @@ func (g *Group) send(upTo uint64) (*flight, error) {
 	}
 	p.flushes.Lock()
 	defer p.flushes.Unlock()
-	for p.flushed.Load() < upTo {
+	for {
 		p.mu.Lock()
-		f := g.flight
+		f, done := g.flight, p.flushed.Load() >= upTo
 		p.mu.Unlock()
+		if done {
+			return nil, nil
+		}
 		if f == nil {
 			var err error
 			if f, err = g.takeOff(); err != nil {
@@ -180,7 +183,6 @@ func (g *Group) send(upTo uint64) (*flight, error) {
 			return nil, err
 		}
 	}
-	return nil, nil
 }
 
 // takeOff proposes all that is pending. No flight is under way, and the caller holds flushes.
@@ -322,6 +324,7 @@ func (g *Group) Forget(memory func() error) error {
 	p.recorded.Store(0)
 	p.flushed.Store(p.added.Load())
 	g.flight = nil
+	g.store.last.Add(1) // what was remembered about a block as of the last number is not right any more
 	p.mu.Unlock()
 	return memory()
 }

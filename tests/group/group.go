@@ -242,7 +242,7 @@ func (m *Member) apply() {
 			m.failed(m.DB.Follow())
 			m.term = 0
 		case e != nil:
-			m.one(e, term)
+			m.one(e)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func (m *Member) next() (e *storage.Message, term uint64, stopped bool) {
 }
 
 // one applies a message.
-func (m *Member) one(e *storage.Message, term uint64) {
+func (m *Member) one(e *storage.Message) {
 	if m.rng.IntN(8) == 0 {
 		runtime.Gosched()
 	}
@@ -272,7 +272,7 @@ func (m *Member) one(e *storage.Message, term uint64) {
 	m.failed(m.DB.ApplyMessage(&message))
 	m.g.mu.Lock()
 	m.at++
-	first, ours := len(e.Record) == 0 && m.g.leader == m && e.Term == term, m.term == e.Term
+	first, ours := len(e.Record) == 0 && m.g.leader == m && e.Term == m.g.term, m.term == e.Term
 	ticket := m.g.tickets[e.Index]
 	if ours {
 		delete(m.g.tickets, e.Index)
@@ -282,8 +282,8 @@ func (m *Member) one(e *storage.Message, term uint64) {
 		ticket <- nil
 	}
 	if first {
-		m.term = term
-		m.failed(m.DB.Lead(term))
+		m.term = e.Term
+		m.failed(m.DB.Lead(e.Term))
 	}
 	m.g.mu.Lock()
 	m.leads = m.term

@@ -112,7 +112,7 @@ func (s *service) every(ctx context.Context, interval time.Duration, work func(c
 			ticker.Reset(rest)
 		}
 		switch {
-		case err == nil:
+		case err == nil, errors.Is(err, kv.ErrNotLeader), errors.Is(err, kv.ErrOutcomeUnknown): // the store that leads goes on with it
 			last = ""
 		case ctx.Err() != nil || errors.Is(err, kv.ErrClosed) || errors.Is(err, kv.ErrFailed):
 			return // the store has logged the reason

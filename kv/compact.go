@@ -77,13 +77,13 @@ func (db *DB) CompactKey(key []byte, budget int, wait bool) (more bool, err erro
 		}
 	}
 	if p := &db.prepared; p.step != nil { // it may be of another key, which comes first
-		more, err := db.compact([]byte(p.key), p.step)
+		more, err := db.compact([]byte(p.key), epoch, p.step)
 		if !more {
 			*p = prepared{epoch: epoch}
 		}
 		return err == nil, err
 	}
-	return db.compact(key, func(w *Writer, o *Object) (bool, error) { return o.typ.Compact(w, o, budget) })
+	return db.compact(key, epoch, func(w *Writer, o *Object) (bool, error) { return o.typ.Compact(w, o, budget) })
 }
 
 // prepared is what is left to do of what Type.Prepare has prepared for a key, nothing if step is nil.
@@ -108,9 +108,12 @@ func (db *DB) prepare(key []byte, budget int) error {
 	return nil
 }
 
-// compact makes one commit of what change stages for the object under a key.
-func (db *DB) compact(key []byte, change func(*Writer, *Object) (more bool, err error)) (more bool, err error) {
+// compact makes one commit of what change stages for the object under a key, in the epoch in which that was prepared.
+func (db *DB) compact(key []byte, epoch uint64, change func(*Writer, *Object) (more bool, err error)) (more bool, err error) {
 	err = db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
+		if w.epoch != epoch {
+			return ErrNotLeader
+		}
 		o, err := w.Object(key)
 		if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {
 			return err

@@ -87,6 +87,9 @@ func Gathering(o *Options) *Options {
 	return o
 }
 
+// Follows reports whether a member of a group does not lead.
+func (db *DB) Follows() bool { return db.follows() }
+
 // Drain puts what is gathered into Pebble.
 func (db *DB) Drain() { db.store.Flush() }
 

@@ -303,7 +303,7 @@ func TestOpen_member(t *testing.T) {
 	disk, applied := c.disks[0], uint64(len(c.Log(0)))
 	c.stop()
 	plain := options(disk, nil, &c.now)
-	if db, err := kv.Open(dir, plain); !errors.Is(err, kv.ErrMember) || !strings.Contains(err.Error(), "--leave-cluster") {
+	if db, err := kv.Open(dir, plain); !errors.Is(err, kv.ErrMember) || !strings.Contains(err.Error(), "Options.LeaveGroup") {
 		t.Fatalf("Open = %v, %v, want ErrMember", db, err)
 	}
 	plain.ReadOnly = true
@@ -480,6 +480,7 @@ func TestFollow_watches(t *testing.T) {
 	c := newCluster(t, 2, 1)
 	defer c.stop()
 	db := c.Leader()
+	must(t, set(db, kv.Always, "k", "old"))
 	c.Hold()
 	must(t, set(db, kv.NoSync, "k", "lost"))
 	x := db.NewWatch()

@@ -212,7 +212,7 @@ func serveDisk(t *testing.T, fs vfs.FS) (*world, *fakeGroup) {
 // follower has in memory only what is committed.
 func TestGroup_failingSync(t *testing.T) {
 	fs, broken := failing()
-	w, g := serveDisk(t, fs)
+	w, _ := serveDisk(t, fs)
 	c := w.client()
 	c.answers("SET k v => +OK\nGET k => \"v\"")
 	broken.Store(true)
@@ -221,7 +221,7 @@ func TestGroup_failingSync(t *testing.T) {
 	c.want(failed, failed, failed, "+PONG", "-MOVED 12182 10.0.0.2:6380", failed, failed, failed, failed)
 
 	fs, broken = failing()
-	w, g = serveDisk(t, fs)
+	w, g := serveDisk(t, fs)
 	c = w.client()
 	c.answers("SET k v => +OK\nREADONLY => +OK")
 	g.leader("a")

@@ -315,6 +315,7 @@ func TestCluster_commands(t *testing.T) {
 			for i, address := range group.addresses {
 				nodes = append(nodes, redis.ClusterNode{ID: idOf(i), Addr: address, NetworkingMetadata: map[string]string{}})
 			}
+			//lint:ignore SA1019 cluster clients use it
 			is(t, c.ClusterSlots(ctx), []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: nodes}})
 			shards := result(t, c.ClusterShards(ctx))
 			if len(shards) != 1 || !slices.Equal(shards[0].Slots, []redis.SlotRange{{Start: 0, End: 16383}}) || len(shards[0].Nodes) != 3 {
@@ -332,8 +333,8 @@ func TestCluster_commands(t *testing.T) {
 			if got := result(t, c.ClusterInfo(ctx)); !strings.HasPrefix(got, "cluster_state:ok\r\n") {
 				t.Errorf("CLUSTER INFO = %q", got)
 			}
-			if got := result(t, c.ClusterSlaves(ctx, idOf(0))); len(got) != 2 {
-				t.Errorf("CLUSTER SLAVES = %q", got)
+			if got := result(t, c.Do(ctx, "CLUSTER", "REPLICAS", idOf(0))); len(got.([]any)) != 2 {
+				t.Errorf("CLUSTER REPLICAS = %q", got)
 			}
 			var moved redis.Error
 			if err := connect(t, group.addresses[1], redis.Options{}).Set(ctx, "foo", 1, 0).Err(); !errors.As(err, &moved) || err.Error() != "MOVED 12182 "+group.addresses[0] {

@@ -79,8 +79,8 @@ func (c *trio) elect(i int) {
 	c.leader, c.last, c.term, c.asked, c.since = i, i, c.term+1, 0, time.Now()
 }
 
-// lose ends the lead. The caller holds mu.
-func (c *trio) lose() { c.leader, c.lost, c.since = -1, c.lost+1, time.Now() }
+// lose ends the lead. The caller holds mu. Commands wait for the next leader, however busy the machine is: from then on.
+func (c *trio) lose() { c.leader, c.lost, c.since = -1, c.lost+1, time.Now().Add(time.Hour) }
 
 func (*member) AppliedIndex() uint64                         { return 10 }
 func (*member) CommittedIndex() uint64                       { return 10 }

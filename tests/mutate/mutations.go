@@ -49,4 +49,4 @@ func inDecoder(name, old, changed string) mutation {
 
 // mutations are all of them, an area a file. Here are only those of protocols, storage and transactions, where a change
 // that matters can be larger than what an operator makes.
-var mutations = slices.Concat(protocols, transactions, storage, members, logs)
+var mutations = slices.Concat(protocols, transactions, storage, grouped, members, logs)

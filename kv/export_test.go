@@ -90,6 +90,19 @@ func Gathering(o *Options) *Options {
 // Follows reports whether a member of a group does not lead.
 func (db *DB) Follows() bool { return db.follows() }
 
+// ApplyFree reports whether nobody holds what the apply loop of a member takes.
+func (db *DB) ApplyFree() bool {
+	if !db.applying.TryLock() {
+		return false
+	}
+	defer db.applying.Unlock()
+	if !db.apply.TryLock() {
+		return false
+	}
+	db.apply.Unlock()
+	return true
+}
+
 // Drain puts what is gathered into Pebble.
 func (db *DB) Drain() { db.store.Flush() }
 

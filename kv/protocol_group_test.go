@@ -371,3 +371,41 @@ func TestGroup_reclaim(t *testing.T) {
 		t.Errorf("Reclaim of the other store = %t, %v, want true", more, err)
 	}
 }
+
+// Nobody flushes who holds a lock that the apply loop takes: a flush waits for the loop.
+func TestGroup_flushes(t *testing.T) {
+	m := openMember(t)
+	m.lead()
+	f := bloomext.New(m.DB, "f").With(kv.NoSync)
+	m.run(func() error { return f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}) })
+	flushed := 0
+	m.each("group: flush", func() {
+		if flushed++; !m.ApplyFree() {
+			t.Error("a lock that the apply loop takes is held")
+		}
+	})
+	ctx := context.Background()
+	session := module.NewSession(m.DB)
+	session.Durability = kv.NoSync
+	for what, f := range map[string]func() error{
+		"view":    func() error { return m.View(ctx, func(*kv.Transaction) error { return nil }) },
+		"long":    func() error { return m.ReadWith(kv.ReadOptions{Long: true}, func(kv.Reader) error { return nil }) },
+		"keys":    func() error { return m.ReadWith(kv.ReadOptions{Keys: true}, func(kv.Reader) error { return nil }) },
+		"check":   func() error { _, err := m.CheckWith(ctx, kv.CheckOptions{Deep: true}); return err },
+		"compact": func() error { return m.Compact(ctx) },
+		"reclaim": func() error { _, err := m.Reclaim(ctx); return err },
+		"sync":    m.Sync,
+		"copy":    func() error { return session.Do(ctx, [][]byte{[]byte("COPY"), []byte("f"), []byte("g")}).Err() },
+		"scan":    func() error { return session.Do(ctx, [][]byte{[]byte("SCAN"), []byte("0")}).Err() },
+		"chunk":   func() error { return session.Do(ctx, [][]byte{[]byte("BF.SCANDUMP"), []byte("f"), []byte("0")}).Err() },
+		"drop":    func() error { _, err := bloomext.New(m.DB, "g").Drop(); return err },
+		"rename":  func() error { return session.Do(ctx, [][]byte{[]byte("RENAME"), []byte("f"), []byte("f")}).Err() },
+	} {
+		m.must(m.Write(kv.NoSync, [][]byte{[]byte("k")}, putString("k", what)))
+		before := flushed
+		m.run(f)
+		if flushed == before && (what == "view" || what == "check" || what == "sync") {
+			t.Errorf("%s: nothing was flushed", what)
+		}
+	}
+}

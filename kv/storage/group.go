@@ -146,7 +146,6 @@ func (g *Group) propose(f *flight, p Proposal) error {
 
 // flush returns when everything that was pending before the call is applied, or forgotten.
 func (g *Group) flush() error {
-	g.store.pauseAt("group: flush")
 	f, err := g.send(g.store.pending.added.Load())
 	if f == nil || err != nil {
 		return err
@@ -157,6 +156,7 @@ func (g *Group) flush() error {
 // send sees to it that the pending commits up to one are in flight, and returns the flight that has the last of them; nil if they
 // are applied, or forgotten. It waits for one flight before it begins the next.
 func (g *Group) send(upTo uint64) (*flight, error) {
+	g.store.pauseAt("group: flush")
 	p := &g.store.pending
 	if p.flushed.Load() >= upTo {
 		return nil, nil

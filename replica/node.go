@@ -76,6 +76,8 @@ type Node struct {
 	waiting waiting
 	reads   reads
 	images  atomic.Uint64 // how many were received, for the names of their directories
+	arrived atomic.Int64  // bytes of entries that wait for raft's goroutine
+	failing atomic.Pointer[member.Member]
 
 	ctx    context.Context // ends when Close begins
 	end    context.CancelFunc
@@ -203,6 +205,7 @@ func Open(dir string, o Options) (*Node, error) {
 			return nil, errors.Join(err, n.closeFiles())
 		}
 	}
+	n.opts.Store.MustExist = true // a new one would be empty, and be opened alone later
 	if err := n.openStore(identity); err != nil {
 		return nil, errors.Join(err, n.closeFiles())
 	}
@@ -266,8 +269,15 @@ func (o Options) open(dir string, exists bool) (*Node, error) {
 	}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	var err error
-	n.log, err = raftlog.Open(n.fs.PathJoin(dir, logDir), raftlog.Options{FS: n.fs, MustExist: exists, Logger: n.logger})
+	n.log, err = raftlog.Open(n.fs.PathJoin(dir, logDir), raftlog.Options{FS: n.fs, MustExist: exists, Logger: n.logger, Failed: n.logFailed})
 	return n, err
+}
+
+// logFailed ends the member when its log has failed, also in the background. Raft's goroutine sees it at its next tick.
+func (n *Node) logFailed(err error) {
+	if m := n.failing.Load(); m != nil {
+		m.Fail(err)
+	}
 }
 
 func (n *Node) mark(marks map[string][]byte) error {
@@ -335,6 +345,7 @@ func (n *Node) startMember() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", n.dir, err)
 	}
+	n.failing.Store(n.m)
 	n.run = newRunner(n.m)
 	n.run.send, n.run.reads, n.run.looked, n.run.failed, n.run.applied = n.send, n.reads.answer, n.publish, n.failed, n.waiting.wake
 	n.waiting.applied = func() uint64 { return n.m.State().Index }
@@ -364,14 +375,36 @@ func (n *Node) listen() (err error) {
 	}
 	n.wire, err = wire.New(wire.Options{
 		Self: n.id, Cluster: n.group, TLS: n.opts.TLS, Listener: l, Logger: n.logger,
-		Handle:         func(_ uint64, msg *pb.Message) { n.run.do(func() { n.m.Step(msg) }) },
+		Handle:         n.take,
 		HandleSnapshot: n.receive,
 		Unreachable:    func(id uint64) { n.run.do(func() { n.m.ReportUnreachable(id) }) },
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return n.setPeers()
+	if err := n.setPeers(); err != nil {
+		return errors.Join(err, n.wire.Close())
+	}
+	return nil
+}
+
+// maxWaiting is the most bytes of entries that wait for raft's goroutine. What comes above is dropped, as the network may do.
+const maxWaiting = 128 << 20
+
+// take takes a message of another member.
+func (n *Node) take(_ uint64, msg *pb.Message) {
+	size := int64(0)
+	for _, e := range msg.GetEntries() {
+		size += int64(len(e.GetData()))
+	}
+	if n.arrived.Add(size) > maxWaiting && size > 0 {
+		n.arrived.Add(-size)
+		return
+	}
+	n.run.do(func() {
+		n.arrived.Add(-size)
+		n.m.Step(msg)
+	})
 }
 
 // self returns what the group knows of this member. One that has nothing yet knows it from its token.

@@ -235,11 +235,19 @@ func (sh *shell) options(dir string, mustExist bool) *kv.Options {
 func (sh *shell) modules() []module.Module {
 	switch {
 	case sh.member:
-		return append(sievekv.Modules(), server.Module(), server.GroupModule(), admin.Module(sh.node.Load))
+		return append(sievekv.Modules(), server.Module(), server.GroupModule(), admin.Module(sh.operated))
 	case sh.serveLog != nil:
 		return append(sievekv.Modules(), server.Module())
 	}
 	return sievekv.Modules()
+}
+
+// operated returns the member of a group whose store is served, nil while it is being opened.
+func (sh *shell) operated() admin.Node {
+	if n := sh.node.Load(); n != nil {
+		return n
+	}
+	return nil
 }
 
 // logger returns the log, on standard error. If the word is serve, lines begin with the time in RFC 3339 with

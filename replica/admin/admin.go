@@ -15,13 +15,21 @@ import (
 	"github.com/sievekv/sievekv/replica"
 )
 
+// Node is what an operator can do with a member of a group: a *replica.Node.
+type Node interface {
+	Status() *replica.Status
+	AddMember(ctx context.Context, name, peer, client string) (replica.Token, error)
+	Transfer(ctx context.Context, to uint64) error
+	RemoveMember(ctx context.Context, id uint64) error
+}
+
 // changeTime is how long a change of the group may take before its client hears that it may be made yet.
 const changeTime = 10 * time.Second
 
 // Module returns the module with SIEVE.CLUSTER, for a store of a node. The node is asked for when a command runs: it is made after
-// the store.
-func Module(node func() *replica.Node) module.Module {
-	sub := func(name string, arity int, syntax, summary string, f func(*replica.Node, *module.Call) (reply.Reply, error)) module.Command {
+// the store. Until then it is nil.
+func Module(node func() Node) module.Module {
+	sub := func(name string, arity int, syntax, summary string, f func(Node, *module.Call) (reply.Reply, error)) module.Command {
 		return module.Command{
 			Name: name, Arity: arity, Flags: module.Admin | module.ModuleFlag | module.NoMulti, Syntax: syntax, Summary: summary,
 			Handler: func(c *module.Call) reply.Reply {
@@ -50,7 +58,7 @@ func Module(node func() *replica.Node) module.Module {
 	}}}
 }
 
-func status(n *replica.Node, _ *module.Call) (reply.Reply, error) {
+func status(n Node, _ *module.Call) (reply.Reply, error) {
 	s := n.Status()
 	role := "follower"
 	if s.Leads {
@@ -100,7 +108,7 @@ func roleOf(s *replica.Status, m replica.MemberStatus) string {
 	return "follower"
 }
 
-func token(n *replica.Node, c *module.Call) (reply.Reply, error) {
+func token(n Node, c *module.Call) (reply.Reply, error) {
 	client := ""
 	if len(c.Args) > 3 {
 		return reply.Errorf("ERR %d arguments of SIEVE.CLUSTER TOKEN, want name peer-address [client-address]", len(c.Args)), nil
@@ -114,7 +122,7 @@ func token(n *replica.Node, c *module.Call) (reply.Reply, error) {
 	return reply.BulkString(t.String()), err
 }
 
-func transfer(n *replica.Node, c *module.Call) (reply.Reply, error) {
+func transfer(n Node, c *module.Call) (reply.Reply, error) {
 	to := n.Status().MostAdvanced()
 	if len(c.Args) > 0 {
 		m, err := find(n, string(c.Args[0]))
@@ -131,7 +139,7 @@ func transfer(n *replica.Node, c *module.Call) (reply.Reply, error) {
 	return reply.OK, n.Transfer(ctx, to)
 }
 
-func remove(n *replica.Node, c *module.Call) (reply.Reply, error) {
+func remove(n Node, c *module.Call) (reply.Reply, error) {
 	m, err := find(n, string(c.Args[0]))
 	if err != nil {
 		return reply.Reply{}, err
@@ -151,7 +159,7 @@ func remove(n *replica.Node, c *module.Call) (reply.Reply, error) {
 }
 
 // find finds a member by its name, its peer address or its id.
-func find(n *replica.Node, word string) (replica.MemberStatus, error) {
+func find(n Node, word string) (replica.MemberStatus, error) {
 	for _, m := range n.Status().Members {
 		id := strconv.FormatUint(m.ID, 16)
 		if word == m.Name || word == m.Peer || strings.EqualFold(word, id) {

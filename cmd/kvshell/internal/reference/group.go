@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/sievekv/sievekv/replica"
+	"github.com/sievekv/sievekv/replica/admin"
 	"github.com/sievekv/sievekv/server/cluster"
 )
 
@@ -37,3 +39,16 @@ func (groupOfOne) AwaitApplied(context.Context, uint64) error { return nil }
 
 // Replicated implements cluster.Group.
 func (groupOfOne) Replicated(context.Context, int) int { return 0 }
+
+// member is the only member of that group, for an operator. An example that changed the group would panic.
+type member struct{ admin.Node }
+
+func nodeOfOne() admin.Node { return member{} }
+
+// Status implements admin.Node.
+func (member) Status() *replica.Status {
+	return &replica.Status{
+		Self: 0xa1, Leader: 0xa1, Leads: true, Term: 1, Applied: appliedIndex, Commit: appliedIndex,
+		Members: []replica.MemberStatus{{Info: replica.Info{ID: 0xa1, Name: "a", Peer: "10.0.0.1:7380", Client: "10.0.0.1:6380"}, Healthy: true, Log: appliedIndex}},
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/replica/admin"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/resp"
 )
@@ -101,7 +102,7 @@ func Table() *module.Table {
 
 // memberTable returns the table of a store that is served and belongs to a group.
 func memberTable() *module.Table {
-	return module.New(append(sievekv.Modules(), server.Module(), server.GroupModule())...)
+	return module.New(append(sievekv.Modules(), server.Module(), server.GroupModule(), admin.Module(nodeOfOne))...)
 }
 
 // open opens a store in memory whose clock stands still and whose seed is fixed. So the replies are the same every
@@ -123,7 +124,7 @@ func exampleSession(db *kv.DB, c *module.Command) (
 		return slices.ContainsFunc(m.Commands, func(own module.Command) bool { return own.Name == c.Name })
 	}
 	var o server.Options
-	if has(server.GroupModule()) {
+	if has(server.GroupModule()) || has(admin.Module(nodeOfOne)) {
 		o.Group = groupOfOne{}
 	} else if !has(server.Module()) {
 		session := module.NewSession(db)

@@ -134,6 +134,7 @@ func (r *runner) log() {
 			r.do(func() {}) // sees that the member has failed
 			continue
 		}
+		r.applied() // by a snapshot
 		r.do(func() {
 			for _, w := range work {
 				r.send(r.m.Deliver(w.GetResponses()))

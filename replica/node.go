@@ -77,6 +77,8 @@ type Node struct {
 	reads   reads
 	images  atomic.Uint64 // how many were received, for the names of their directories
 	arrived atomic.Int64  // bytes of entries that wait for raft's goroutine
+	full    atomic.Bool   // the disk is full
+	handed  time.Time     // when the leadership was handed over for that; keep's goroutine only
 	failing atomic.Pointer[member.Member]
 
 	ctx    context.Context // ends when Close begins
@@ -396,6 +398,9 @@ func (n *Node) take(_ uint64, msg *pb.Message) {
 	size := int64(0)
 	for _, e := range msg.GetEntries() {
 		size += int64(len(e.GetData()))
+	}
+	if n.full.Load() && size > 0 {
+		return // not acknowledged: the leader sends it again
 	}
 	if n.arrived.Add(size) > maxWaiting && size > 0 {
 		n.arrived.Add(-size)

@@ -10,8 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
@@ -47,11 +50,16 @@ type trio struct {
 	nodes []*Node // nil while it is down
 }
 
-func newTrio(t *testing.T) *trio {
+func newTrio(t *testing.T) *trio { return newTrioWith(t, func(int, *Options) {}) }
+
+// newTrioWith makes a group whose members have other options.
+func newTrioWith(t *testing.T, change func(i int, o *Options)) *trio {
 	g := &trio{t: t}
 	l := peer(t)
 	g.dirs, g.peers = append(g.dirs, t.TempDir()), append(g.peers, l.Addr().String())
-	n, err := Init(g.dirs[0], options(t, "0", l), false)
+	o := options(t, "0", l)
+	change(0, &o)
+	n, err := Init(g.dirs[0], o, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +83,9 @@ func newTrio(t *testing.T) *trio {
 			t.Fatal(err)
 		}
 		g.dirs, g.peers = append(g.dirs, t.TempDir()), append(g.peers, l.Addr().String())
-		n, err := Join(g.dirs[i], options(t, fmt.Sprint(i), l), token)
+		o := options(t, fmt.Sprint(i), l)
+		change(i, &o)
+		n, err := Join(g.dirs[i], o, token)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,6 +296,40 @@ func TestNode_snapshot(t *testing.T) {
 	add("third")
 	g.write("last")
 	g.have("last")
+}
+
+// fullable is a file system that can be full.
+type fullable struct {
+	vfs.FS
+	full atomic.Bool
+}
+
+func (f *fullable) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	free := uint64(1 << 30)
+	if f.full.Load() {
+		free = 1 << 10
+	}
+	return vfs.DiskUsage{AvailBytes: free, TotalBytes: 2 << 30, UsedBytes: 2<<30 - free}, nil
+}
+
+// A leader whose disk is full hands over, and takes no entries until there is room again. Then it has everything.
+func TestNode_fullDisk(t *testing.T) {
+	disks := make([]*fullable, 3)
+	g := newTrioWith(t, func(i int, o *Options) {
+		disks[i] = &fullable{FS: vfs.Default}
+		o.Store.FS, o.Store.MinFreeSpace = disks[i], 1<<20
+	})
+	g.write("before")
+	g.have("before")
+	leader := g.leader()
+	i := slices.Index(g.nodes, leader)
+	disks[i].full.Store(true)
+	g.await("another leads", func() bool { return g.leader() != leader })
+	g.await("it knows", leader.full.Load)
+	meanwhile := names("meanwhile", 10)
+	g.writeAll(meanwhile)
+	disks[i].full.Store(false)
+	g.have(append(meanwhile, "before")...)
 }
 
 // All are killed at once, and come back with everything that was acknowledged.

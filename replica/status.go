@@ -327,6 +327,7 @@ func (n *Node) keep() {
 			return
 		case <-tick.C:
 		}
+		n.lookAtDisk()
 		n.promote(commit)
 		commit = n.Status().Commit
 		now, err := n.log.Size()
@@ -340,6 +341,24 @@ func (n *Node) keep() {
 		}
 	}
 }
+
+// lookAtDisk has a member whose disk is full take no more entries, and hand the leadership over: the others go on without it. It
+// goes on voting. A leader without others goes on, and its store refuses writes.
+func (n *Node) lookAtDisk() {
+	full := errors.Is(n.DB.Health(), kv.ErrNoSpace)
+	if was := n.full.Swap(full); was != full {
+		n.logger.Warn("sievekv: whether the disk of the member is full has changed", "dir", n.dir, "full", full)
+	}
+	s := n.Status()
+	if to := s.MostAdvanced(); full && s.Leads && to != 0 && time.Since(n.handed) > handOverEvery {
+		n.handed = time.Now()
+		n.logger.Warn("sievekv: the leadership is handed over, because the disk is full", "dir", n.dir, "to", to)
+		n.run.do(func() { n.m.Transfer(to) })
+	}
+}
+
+// handOverEvery is how often a member hands over because its disk is full: the next one's may be full, too.
+const handOverEvery = 30 * time.Second
 
 // cut syncs the store, and cuts the log, of which the newest Options.LogKeep bytes stay.
 func (n *Node) cut() error {

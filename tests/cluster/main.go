@@ -4,6 +4,10 @@
 //	go run ./tests/cluster --seeds 100000
 //	go run ./tests/cluster --from 4711 --seeds 1
 //
+// With --rounds it runs a group of processes instead, and does so many bad things to it: see package rounds.
+//
+//	go run ./tests/cluster --rounds 100
+//
 // Every second seed also loses logs and stores of a minority, or puts older ones in their place. Then members may refuse to go on, but no
 // two may differ in silence.
 package main
@@ -25,11 +29,16 @@ import (
 func main() {
 	from := flag.Uint64("from", 1, "first seed")
 	seeds := flag.Uint64("seeds", 10_000, "number of seeds")
+	rounds := flag.Int("rounds", 0, "number of rounds with a group of processes, in place of the simulation; --from is their seed")
+	program := flag.String("kvshell", "", "program for the rounds (default: it is built)")
 	worker := flag.Bool("worker", false, "run the seeds in this process, and print a line of JSON")
 	flag.Parse()
 	run := inProcesses
 	if *worker {
 		run = inThis
+	}
+	if *rounds > 0 {
+		run = func(seed, _ uint64, w io.Writer) error { return inRounds(seed, *rounds, *program, w) }
 	}
 	if err := run(*from, *seeds, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)

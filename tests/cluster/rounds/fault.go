@@ -1,0 +1,261 @@
+package rounds
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Fault is one bad thing that a round does.
+type Fault struct {
+	name string
+	do   func(*run, context.Context) error
+}
+
+// Named returns the faults of some names.
+func Named(names ...string) (some []Fault) {
+	for _, f := range faults {
+		if slices.Contains(names, f.name) {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+// faults are all of them.
+var faults = []Fault{
+	{"kill -9 of the leader", (*run).killLeader},
+	{"kill -9 of a follower", (*run).killFollower},
+	{"kill -9 of all", (*run).killAll},
+	{"a follower away for long", (*run).followerAway},
+	{"leader stopped", (*run).stopLeader},
+	{"follower stopped", (*run).stopFollower},
+	{"leader cut off", (*run).cutLeader},
+	{"follower cut off", (*run).cutFollower},
+	{"cut one way", (*run).cutOneWay},
+	{"bridge", (*run).bridge},
+	{"delays", (*run).delay},
+	{"transfer", (*run).transfer},
+	{"member replaced", (*run).replace},
+	{"member replaced while one is cut off", (*run).replaceInPartition},
+	{"member replaced, and the leader killed", (*run).replaceAndKill},
+	{"member added during transfers", (*run).addInTransfers},
+}
+
+// killLeader measures the time until the next write is acknowledged that began after the kill.
+func (r *run) killLeader(ctx context.Context) error {
+	l, err := r.g.leader(ctx)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := l.kill(); err != nil {
+		return err
+	}
+	next := r.w.next()
+	ctx, cancel := context.WithTimeoutCause(ctx, hang, errors.New("no write was acknowledged after the leader was killed"))
+	defer cancel()
+	select {
+	case at := <-next:
+		r.res.Failovers = append(r.res.Failovers, at.Sub(begun))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return l.start(ctx)
+}
+
+func (r *run) killFollower(ctx context.Context) error {
+	return r.away(ctx, r.some(0, time.Second))
+}
+
+// followerAway has a follower miss more than the log has kept.
+func (r *run) followerAway(ctx context.Context) error {
+	return r.away(ctx, r.some(12*time.Second, 16*time.Second))
+}
+
+func (r *run) away(ctx context.Context, d time.Duration) error {
+	m, err := r.g.follower(ctx)
+	if err == nil {
+		err = m.kill()
+	}
+	if err != nil {
+		return err
+	}
+	rest(ctx, d)
+	return m.start(ctx)
+}
+
+func (r *run) killAll(ctx context.Context) (err error) {
+	for _, m := range r.g.all() {
+		err = errors.Join(err, m.kill())
+	}
+	for _, m := range r.g.all() {
+		if err == nil {
+			err = m.start(ctx)
+		}
+	}
+	return err
+}
+
+func (r *run) stopLeader(ctx context.Context) error {
+	m, err := r.g.leader(ctx)
+	if err != nil {
+		return err
+	}
+	return r.stopFor(ctx, m)
+}
+
+func (r *run) stopFollower(ctx context.Context) error {
+	m, err := r.g.follower(ctx)
+	if err != nil {
+		return err
+	}
+	return r.stopFor(ctx, m)
+}
+
+// stopFor stops a member for a moment, or for longer than its clients and connections wait.
+func (r *run) stopFor(ctx context.Context, m *member) error {
+	d := r.some(500*time.Millisecond, 3*time.Second)
+	if r.g.rng.IntN(4) == 0 {
+		d = 10 * time.Second
+	}
+	if err := m.stop(); err != nil {
+		return err
+	}
+	rest(ctx, d)
+	return m.resume()
+}
+
+func (r *run) cutLeader(ctx context.Context) error {
+	m, err := r.g.leader(ctx)
+	if err != nil {
+		return err
+	}
+	return r.partition(ctx, link{cut: true}, both(m.id, ids(r.g.others(m))...))
+}
+
+func (r *run) cutFollower(ctx context.Context) error {
+	m, err := r.g.follower(ctx)
+	if err != nil {
+		return err
+	}
+	return r.partition(ctx, link{cut: true}, both(m.id, ids(r.g.others(m))...))
+}
+
+// cutOneWay has nothing arrive that the leader sends, or nothing that the leader is sent, or one of the directions between two members.
+func (r *run) cutOneWay(ctx context.Context) error {
+	m, err := r.g.leader(ctx)
+	if err != nil {
+		return err
+	}
+	d := both(m.id, ids(r.g.others(m))...)
+	switch r.g.rng.IntN(3) {
+	case 0:
+		d = []direction{d[0], d[2]}
+	case 1:
+		d = []direction{d[1], d[3]}
+	default:
+		d = d[r.g.rng.IntN(len(d)):][:1]
+	}
+	return r.partition(ctx, link{cut: true}, d)
+}
+
+// bridge cuts the link between the leader and a follower: both reach the third member.
+func (r *run) bridge(ctx context.Context) error {
+	m, err := r.g.leader(ctx)
+	if err != nil {
+		return err
+	}
+	others := ids(r.g.others(m))
+	return r.partition(ctx, link{cut: true}, both(m.id, others[r.g.rng.IntN(len(others))]))
+}
+
+// delay has all messages arrive late.
+func (r *run) delay(ctx context.Context) error {
+	all := ids(r.g.all())
+	d := append(both(all[0], all[1:]...), both(all[1], all[2:]...)...)
+	return r.partition(ctx, link{delay: r.some(2*time.Millisecond, 200*time.Millisecond)}, d)
+}
+
+func (r *run) partition(ctx context.Context, l link, d []direction) error {
+	r.g.net.set(l, d...)
+	rest(ctx, r.some(500*time.Millisecond, 4*time.Second))
+	r.g.net.heal()
+	return nil
+}
+
+func (r *run) transfer(ctx context.Context) error {
+	to, err := r.g.follower(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := r.g.leader(ctx)
+	if err != nil || l == to {
+		return err
+	}
+	_ = l.admin.Do(ctx, "SIEVE.CLUSTER", "TRANSFER", to.name).Err() // it may not lead any more
+	return nil
+}
+
+func (r *run) replace(ctx context.Context) error {
+	all := r.g.all()
+	if err := r.g.remove(ctx, all[r.g.rng.IntN(len(all))]); err != nil {
+		return err
+	}
+	_, err := r.g.add(ctx)
+	return err
+}
+
+// replaceInPartition adds a member while another that is to go is cut off, and then removes that.
+func (r *run) replaceInPartition(ctx context.Context) error {
+	m, err := r.g.follower(ctx)
+	if err != nil {
+		return err
+	}
+	r.g.net.set(link{cut: true}, both(m.id, ids(r.g.others(m))...)...)
+	if _, err := r.g.add(ctx); err != nil {
+		return err
+	}
+	err = r.g.remove(ctx, m)
+	r.g.net.heal()
+	return err
+}
+
+// replaceAndKill kills the leader while a new member gets what the group has, and does not vote yet. Of the two that vote the other
+// cannot lead alone.
+func (r *run) replaceAndKill(ctx context.Context) error {
+	if err := r.replace(ctx); err != nil {
+		return err
+	}
+	l, err := r.g.leader(ctx)
+	if err == nil {
+		err = l.kill()
+	}
+	if err != nil {
+		return err
+	}
+	rest(ctx, r.some(0, 2*time.Second))
+	return l.start(ctx)
+}
+
+// addInTransfers moves the leadership while a member is added and made a voter, and removes another.
+func (r *run) addInTransfers(ctx context.Context) error {
+	if _, err := r.g.add(ctx); err != nil {
+		return err
+	}
+	for range 3 {
+		if err := r.transfer(ctx); err != nil {
+			return err
+		}
+		rest(ctx, r.some(0, 500*time.Millisecond))
+	}
+	m, err := r.g.follower(ctx)
+	if err == nil {
+		err = r.transfer(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return r.g.remove(ctx, m)
+}

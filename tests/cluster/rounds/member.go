@@ -1,0 +1,186 @@
+package rounds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// member is a process that serves a member of the group. One goroutine changes it.
+type member struct {
+	g      *group
+	name   string
+	dir    string
+	client string // where clients reach it
+	peer   string // where the others reach it: its proxy
+	listen string // where it listens for the others
+	id     uint64
+
+	cmd     *exec.Cmd // nil while it does not run
+	ended   chan error
+	stopped bool
+
+	admin  *redis.Client // waits longer than a change of the group may take
+	direct *redis.Client // for the clients that write to this member alone
+}
+
+// newMember finds addresses for a member, and begins its proxy.
+func (g *group) newMember() (*member, error) {
+	g.made++
+	name := "m" + strconv.Itoa(g.made)
+	m := &member{g: g, name: name, dir: filepath.Join(g.dir, name)}
+	l, err := net.Listen("tcp", net.JoinHostPort(g.host, "0"))
+	if err != nil {
+		return nil, err
+	}
+	m.peer = l.Addr().String()
+	for _, addr := range []*string{&m.client, &m.listen} {
+		if *addr, err = freeAddress(g.host); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	g.net.proxy(l, m.listen)
+	m.admin = redis.NewClient(&redis.Options{Addr: m.client, MaxRetries: -1, DialerRetries: 1, ReadTimeout: hang, PoolSize: 4, DialTimeout: time.Second})
+	m.direct = redis.NewClient(&redis.Options{Addr: m.client, MaxRetries: -1, DialerRetries: 1, ReadTimeout: patience, PoolSize: 4, DialTimeout: time.Second})
+	return m, nil
+}
+
+// freeAddress returns an address at which nobody listens.
+func freeAddress(host string) (string, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// start starts the process, and returns when it serves. How says how it is a member.
+func (m *member) start(ctx context.Context, how ...string) error {
+	if how == nil {
+		how = []string{"start"}
+	}
+	log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the process has its own
+	m.cmd = exec.Command(m.g.program, append([]string{
+		"-d", m.dir, "--cache", "4MiB", "--ballast", "1MiB", "--sync", "always", "serve", "--addr", m.client,
+		"--peer-listen", m.listen, "--log-keep", "256KiB", "--cluster",
+	}, how...)...)
+	m.cmd.Stderr = log
+	if err := m.cmd.Start(); err != nil {
+		m.cmd = nil
+		return err
+	}
+	cmd, ended := m.cmd, make(chan error, 1)
+	m.ended = ended
+	go func() { ended <- cmd.Wait() }() // end and kill wait for it
+	return m.g.await(ctx, m.name+" serves", func() (bool, error) {
+		c, err := net.Dial("tcp", m.client)
+		if err != nil {
+			return false, m.check()
+		}
+		return true, c.Close()
+	})
+}
+
+func (m *member) logFile() string { return m.dir + ".log" }
+
+// check returns an error if the process has ended by itself.
+func (m *member) check() error {
+	select {
+	case err := <-m.ended:
+		m.ended <- err
+		return fmt.Errorf("%s has ended by itself: %v, see %s", m.name, err, m.logFile())
+	default:
+		return nil
+	}
+}
+
+// kill ends the process by kill -9.
+func (m *member) kill() error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	err := m.cmd.Process.Kill()
+	<-m.ended
+	m.cmd, m.stopped = nil, false
+	return err
+}
+
+// end ends the process by SIGTERM, and returns an error unless it ends well.
+func (m *member) end() error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	err := m.cmd.Process.Signal(syscall.SIGTERM)
+	if ended := <-m.ended; ended != nil {
+		err = errors.Join(err, fmt.Errorf("%s does not end well: %w, see %s", m.name, ended, m.logFile()))
+	}
+	m.cmd = nil
+	return err
+}
+
+func (m *member) stop() error {
+	m.stopped = true
+	return stop(m.cmd.Process)
+}
+
+func (m *member) resume() error {
+	m.stopped = false
+	return resume(m.cmd.Process)
+}
+
+// runs reports whether the process can answer.
+func (m *member) runs() bool { return m.cmd != nil && !m.stopped }
+
+// close ends what is left of the member.
+func (m *member) close() {
+	if m.cmd != nil {
+		_ = m.cmd.Process.Kill() // it may have ended
+		<-m.ended
+		m.cmd = nil
+	}
+	_, _ = m.admin.Close(), m.direct.Close()
+}
+
+// status is what a member knows of the group.
+type status struct {
+	id            uint64
+	leads         bool
+	term, applied int64
+	alarm         string
+	whole         bool     // all members vote and are healthy
+	names         []string // of the members
+}
+
+func (m *member) status(ctx context.Context) (s status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	reply, err := m.admin.Do(ctx, "SIEVE.CLUSTER", "STATUS").Result()
+	if err != nil {
+		return s, err
+	}
+	fields, _ := reply.(map[any]any)
+	s.leads, s.alarm, s.whole = fields["role"] == "leader", fmt.Sprint(fields["alarm"]), true
+	s.term, _ = fields["term"].(int64)
+	s.applied, _ = fields["applied"].(int64)
+	members, _ := fields["members"].([]any)
+	for _, one := range members {
+		f, _ := one.(map[any]any)
+		s.names = append(s.names, fmt.Sprint(f["name"]))
+		s.whole = s.whole && f["role"] != "learner" && f["healthy"] == "yes"
+	}
+	s.id, err = strconv.ParseUint(fmt.Sprint(fields["id"]), 16, 64)
+	return s, err
+}

@@ -1,0 +1,199 @@
+package rounds
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	compare "github.com/sievekv/sievekv/tests/group"
+)
+
+// Options say what is run.
+type Options struct {
+	Program string // kvshell
+	Dir     string // is there, and empty
+	Rounds  int
+	Seed    uint64
+	Faults  []Fault   // what the rounds do; all of them if there are none
+	Log     io.Writer // gets a line for each round
+}
+
+// Result is what was counted.
+type Result struct {
+	Rounds    map[string]int // by fault
+	Answers   map[string]int // to writes, by their first word
+	Reads     int            // on any member while bad things happened, of what was acknowledged
+	Snapshots int            // that were received
+	Checked   int            // items, each on three members
+	found
+	Wrong     []error         // what clients were told that cannot be, and more
+	Keys      int             // that were compared at the end
+	Differ    int             // keys
+	Failovers []time.Duration // from each kill of the leader to the next acknowledgment
+}
+
+// run is one run.
+type run struct {
+	g   *group
+	w   *work
+	res *Result
+	o   Options
+}
+
+// Run starts a group, runs the rounds, and compares the members at the end. The error says what was not as it must be.
+func Run(ctx context.Context, o Options) (res Result, err error) {
+	res.Rounds = make(map[string]int)
+	if len(o.Faults) == 0 {
+		o.Faults = faults
+	}
+	rng := rand.New(rand.NewPCG(o.Seed, 45))
+	g, err := newGroup(ctx, o.Program, o.Dir, rng)
+	defer g.close()
+	if err != nil {
+		return res, err
+	}
+	r := &run{g: g, w: newWork(g), res: &res, o: o}
+	defer r.w.close()
+	if err := r.rounds(ctx); err != nil {
+		return res, errors.Join(err, res.wrong())
+	}
+	return res, errors.Join(r.compare(ctx), res.wrong())
+}
+
+// rounds runs the rounds: each fault once in an order of chance, and so on.
+func (r *run) rounds(ctx context.Context) (err error) {
+	var order []int
+	for i := 0; i < r.o.Rounds && err == nil && ctx.Err() == nil; i++ {
+		if len(order) == 0 {
+			order = r.g.rng.Perm(len(r.o.Faults))
+		}
+		err = r.round(ctx, i, r.o.Faults[order[0]])
+		order = order[1:]
+	}
+	if err == nil {
+		err = r.w.check(ctx, true, &r.res.found)
+	}
+	r.count()
+	return errors.Join(err, ctx.Err())
+}
+
+// round does one bad thing.
+func (r *run) round(ctx context.Context, i int, f Fault) error {
+	fmt.Fprintf(r.o.Log, "round %d: %s\n", i+1, f.name)
+	r.w.start(ctx)
+	defer r.w.rest()
+	err := r.w.goOn(ctx)
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return f.do(r, ctx) }, r.g.settle, r.w.goOn,
+	} {
+		if err == nil {
+			err = step(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("round %d, %s: %w", i+1, f.name, err)
+	}
+	r.w.rest()
+	r.res.Rounds[f.name]++
+	return r.w.check(ctx, false, &r.res.found)
+}
+
+// some returns a time between two.
+func (r *run) some(least, most time.Duration) time.Duration {
+	return least + time.Duration(r.g.rng.Int64N(int64(most-least)))
+}
+
+// count counts what the clients have noted.
+func (r *run) count() {
+	w := r.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.res.Answers, r.res.Reads, r.res.Wrong = w.words, w.reads, w.wrong
+	for _, x := range w.writers {
+		r.res.Checked += len(x.items)
+	}
+	r.res.Snapshots, _ = r.g.logs("a snapshot was received")
+}
+
+// compare ends the members, and compares their stores.
+func (r *run) compare(ctx context.Context) error {
+	members := r.g.all()
+	err := errors.Join(r.g.level(ctx), r.g.end(ctx))
+	for _, m := range members[1:] {
+		if err != nil {
+			return err
+		}
+		var d compare.Difference
+		d, err = compare.Compare(vfs.Default, members[0].dir, vfs.Default, m.dir)
+		r.res.Keys += d.Keys
+		if r.res.Differ += d.Differ; d.Differ > 0 {
+			r.res.Wrong = append(r.res.Wrong, fmt.Errorf("%s and %s: %s", members[0].name, m.name, d.First))
+		}
+	}
+	return err
+}
+
+// wrong returns an error if something is not as it must be.
+func (r *Result) wrong() error {
+	err := errors.Join(r.Wrong...)
+	if n := r.Lost + r.Torn + r.Undone + r.Strange + r.Differ; n > 0 {
+		err = errors.Join(err, errors.New(r.First))
+	}
+	return err
+}
+
+// String is what a run prints.
+func (r Result) String() string {
+	var b strings.Builder
+	total := 0
+	for _, n := range r.Rounds {
+		total += n
+	}
+	fmt.Fprintf(&b, "rounds %d%s\n", total, byName(r.Rounds))
+	fmt.Fprintf(&b, "answers to writes:%s\n", byName(r.Answers))
+	fmt.Fprintf(&b, "reads on any member meanwhile %d, snapshots received %d\n", r.Reads, r.Snapshots)
+	fmt.Fprintf(&b, "items read on each member %d: acknowledged and lost %d, torn %d, refused and made %d, impossible %d, wrong answers %d\n",
+		r.Checked, r.Lost, r.Torn, r.Undone, r.Strange, len(r.Wrong))
+	fmt.Fprintf(&b, "keys compared %d, different %d\n", r.Keys, r.Differ)
+	if n := len(r.Failovers); n > 0 {
+		slices.Sort(r.Failovers)
+		p := func(q int) time.Duration { return r.Failovers[(n-1)*q/100].Round(time.Millisecond) }
+		fmt.Fprintf(&b, "kill of the leader to the next acknowledgment, %d times: p50 %v, p99 %v, most %v\n", n, p(50), p(99), p(100))
+	}
+	return b.String()
+}
+
+// byName returns counts, largest first, those of one name below another.
+func byName(counts map[string]int) (s string) {
+	type count struct {
+		name string
+		n    int
+	}
+	var all []count
+	for name, n := range counts {
+		all = append(all, count{name, n})
+	}
+	slices.SortFunc(all, func(a, b count) int { return cmp.Or(b.n-a.n, strings.Compare(a.name, b.name)) })
+	for _, c := range all {
+		s += fmt.Sprintf("\n  %d %s", c.n, c.name)
+	}
+	return s
+}
+
+func countLines(data []byte, text string) (n int) {
+	for line := range bytes.Lines(data) {
+		if bytes.Contains(line, []byte(text)) {
+			n++
+		}
+	}
+	return n
+}

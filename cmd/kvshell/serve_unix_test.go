@@ -676,6 +676,9 @@ func TestServe_usage(t *testing.T) {
 		{exit.Usage, "--tls-client-auth needs --tls-client-ca", []string{"--tls-cert", cert, "--tls-key", key, "--tls-client-auth", "optional"}},
 		{exit.Usage, "must be required or optional", []string{"--tls-client-auth", "perhaps"}},
 		{exit.Usage, "--tls-client-ca needs --tls-cert", []string{"--tls-client-ca", cert}},
+		{exit.Usage, "--peer-listen is for --cluster, which is not given", []string{"--peer-listen", "127.0.0.1:0"}},
+		{exit.Usage, "serve: --peer-listen nowhere: must be HOST:PORT", []string{"--cluster", "start", "--peer-listen", "nowhere"}},
+		{exit.Local, "serve: --peer-listen: listen tcp", []string{"--cluster", "init", "--addr", "127.0.0.1:0", "--peer-addr", "127.0.0.1:1", "--peer-listen", taken.Addr().String()}},
 		{exit.Usage, "usage: kvshell serve", []string{"x"}},
 	} {
 		says, code := refused(t, here, tt.flags...)

@@ -24,6 +24,7 @@ type ClusterFlags struct {
 	word       string
 	node       string
 	peerAddr   string
+	peerListen string
 	peerTLS    string // a directory
 	clientAddr string
 	tokenFile  string
@@ -49,6 +50,7 @@ func (f *ClusterFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.word, "cluster", "", "`HOW` the store is a member of a group: init makes a group, join makes a member of one, start goes on with a member")
 	flags.StringVar(&f.node, "node", "", "`NAME` of the member, for init")
 	flags.StringVar(&f.peerAddr, "peer-addr", "", "`HOST:PORT` where other members reach this one, for init; join has it from the token")
+	flags.StringVar(&f.peerListen, "peer-listen", "", "`HOST:PORT` to listen on for other members, if they reach it by another address (default that address)")
 	cliflags.FileVar(flags, &f.peerTLS, "peer-tls", "`DIR` with "+peerCert+", "+peerKey+" and "+peerCA+", for TLS between the members; without it all are on this machine")
 	flags.StringVar(&f.clientAddr, "client-addr", "", "`HOST:PORT` where clients reach this member, for init (default that of --addr)")
 	cliflags.FileVar(flags, &f.tokenFile, "token-file", "`FILE` with the token of kvshell cluster token, for join")
@@ -85,7 +87,10 @@ func (f *ClusterFlags) check(addr string) error {
 	if f.word == "" && f.peerTLS != "" {
 		return exit.Usagef("serve: --peer-tls is for --cluster, which is not given")
 	}
-	return nil
+	if f.word == "" && f.peerListen != "" {
+		return exit.Usagef("serve: --peer-listen is for --cluster, which is not given")
+	}
+	return checkAddress("peer-listen", f.peerListen)
 }
 
 // OpenMember opens the store of a directory as a member of a group.
@@ -98,6 +103,11 @@ func (f *Flags) OpenMember(ctx context.Context, dir string, store *kv.Options, l
 	if c.peerTLS != "" {
 		if o.TLS, err = c.readTLS(ctx); err != nil {
 			return nil, err
+		}
+	}
+	if c.peerListen != "" {
+		if o.Listener, err = net.Listen("tcp", c.peerListen); err != nil {
+			return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: --peer-listen: %w", err))
 		}
 	}
 	switch c.word {

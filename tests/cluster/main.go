@@ -21,15 +21,18 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"sync"
 
+	"github.com/sievekv/sievekv/tests/cluster/rounds"
 	"github.com/sievekv/sievekv/tests/cluster/sim"
 )
 
 func main() {
 	from := flag.Uint64("from", 1, "first seed")
 	seeds := flag.Uint64("seeds", 10_000, "number of seeds")
-	rounds := flag.Int("rounds", 0, "number of rounds with a group of processes, in place of the simulation; --from is their seed")
+	n := flag.Int("rounds", 0, "number of rounds with a group of processes, in place of the simulation; --from is their seed")
+	only := flag.String("only", "", "the one bad thing that the rounds do, such as "+strconv.Quote("kill -9 of the leader")+" (default: all in turn)")
 	program := flag.String("kvshell", "", "program for the rounds (default: it is built)")
 	worker := flag.Bool("worker", false, "run the seeds in this process, and print a line of JSON")
 	flag.Parse()
@@ -37,8 +40,8 @@ func main() {
 	if *worker {
 		run = inThis
 	}
-	if *rounds > 0 {
-		run = func(seed, _ uint64, w io.Writer) error { return inRounds(seed, *rounds, *program, w) }
+	if *n > 0 {
+		run = func(seed, _ uint64, w io.Writer) error { return inRounds(rounds.Options{Program: *program, Rounds: *n, Seed: seed, Log: os.Stderr}, *only, w) }
 	}
 	if err := run(*from, *seeds, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)

@@ -7,31 +7,37 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/sievekv/sievekv/tests/cluster/rounds"
 	"github.com/sievekv/sievekv/tests/process"
 )
 
 // inRounds runs rounds with a group of processes. If something is wrong, what the group has left is kept.
-func inRounds(seed uint64, n int, program string, w io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+func inRounds(o rounds.Options, only string, w io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if program == "" {
+	if only != "" {
+		if o.Faults = rounds.Named(only); len(o.Faults) == 0 {
+			return fmt.Errorf("--only %s: must be one of %q", only, rounds.Names())
+		}
+	}
+	if o.Program == "" {
 		built, err := process.Build()
 		if err != nil {
 			return err
 		}
 		defer func() { _ = built.Remove() }() // it is in a temporary directory
-		program = built.Path()
+		o.Program = built.Path()
 	}
-	dir, err := os.MkdirTemp("", "rounds")
-	if err != nil {
+	var err error
+	if o.Dir, err = os.MkdirTemp("", "rounds"); err != nil {
 		return err
 	}
-	result, err := rounds.Run(ctx, rounds.Options{Program: program, Dir: dir, Rounds: n, Seed: seed, Log: os.Stderr})
+	result, err := rounds.Run(ctx, o)
 	fmt.Fprint(w, result)
 	if err != nil {
-		return errors.Join(err, fmt.Errorf("the stores and logs are in %s", dir))
+		return errors.Join(err, fmt.Errorf("the stores and logs are in %s", o.Dir))
 	}
-	return os.RemoveAll(dir)
+	return os.RemoveAll(o.Dir)
 }

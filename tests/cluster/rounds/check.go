@@ -102,8 +102,8 @@ func readFilter(ctx context.Context, from reader, items []string) ([]state, erro
 	return states, err
 }
 
-// found is what a check has found.
-type found struct {
+// Found is what a check has found.
+type Found struct {
 	Lost    int // acknowledged, and not there
 	Torn    int // one key of a transaction
 	Undone  int // refused, and there
@@ -111,7 +111,7 @@ type found struct {
 	First   string
 }
 
-func (f *found) note(count *int, format string, args ...any) {
+func (f *Found) note(count *int, format string, args ...any) {
 	if *count++; f.First == "" {
 		f.First = fmt.Sprintf(format, args...)
 	}
@@ -121,7 +121,7 @@ func (f *found) note(count *int, format string, args ...any) {
 const batch = 400
 
 // check reads what was written since the last check, or everything, on each member, while the clients rest.
-func (w *work) check(ctx context.Context, everything bool, f *found) error {
+func (w *work) check(ctx context.Context, everything bool, f *Found) error {
 	for _, m := range w.g.all() {
 		for _, x := range w.writers {
 			items := x.items[x.checked:]
@@ -148,7 +148,7 @@ func (w *work) check(ctx context.Context, everything bool, f *found) error {
 	return nil
 }
 
-func (w *work) checkItems(ctx context.Context, m *member, x *writer, items []item, f *found) error {
+func (w *work) checkItems(ctx context.Context, m *member, x *writer, items []item, f *Found) error {
 	names := make([]string, len(items))
 	for i, item := range items {
 		names[i] = item.name
@@ -177,7 +177,7 @@ func (w *work) checkItems(ctx context.Context, m *member, x *writer, items []ite
 	return nil
 }
 
-func (w *work) checkCount(ctx context.Context, m *member, c *counter, f *found) error {
+func (w *work) checkCount(ctx context.Context, m *member, c *counter, f *Found) error {
 	var n int64
 	err := w.g.await(ctx, "reads of "+m.name, func() (bool, error) {
 		got, err := reader{m.direct}.do(ctx, "MGET", c.key)

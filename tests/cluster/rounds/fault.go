@@ -23,6 +23,14 @@ func Named(names ...string) (some []Fault) {
 	return some
 }
 
+// Names returns the names of all faults.
+func Names() (names []string) {
+	for _, f := range faults {
+		names = append(names, f.name)
+	}
+	return names
+}
+
 // faults are all of them.
 var faults = []Fault{
 	{"kill -9 of the leader", (*run).killLeader},

@@ -34,7 +34,7 @@ type Result struct {
 	Reads     int            // on any member while bad things happened, of what was acknowledged
 	Snapshots int            // that were received
 	Checked   int            // items, each on three members
-	found
+	Found
 	Wrong     []error         // what clients were told that cannot be, and more
 	Keys      int             // that were compared at the end
 	Differ    int             // keys
@@ -80,7 +80,7 @@ func (r *run) rounds(ctx context.Context) (err error) {
 		order = order[1:]
 	}
 	if err == nil {
-		err = r.w.check(ctx, true, &r.res.found)
+		err = r.w.check(ctx, true, &r.res.Found)
 	}
 	r.count()
 	return errors.Join(err, ctx.Err())
@@ -104,7 +104,7 @@ func (r *run) round(ctx context.Context, i int, f Fault) error {
 	}
 	r.w.rest()
 	r.res.Rounds[f.name]++
-	return r.w.check(ctx, false, &r.res.found)
+	return r.w.check(ctx, false, &r.res.Found)
 }
 
 // some returns a time between two.

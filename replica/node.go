@@ -47,7 +47,8 @@ type Options struct {
 	// Store are the options of the store. Log, Identity and LeaveGroup must not be set.
 	Store *sievekv.Options
 
-	// LogKeep is how much of the log is kept for members that are behind, in bytes. Default 256 MiB.
+	// LogKeep is how much of the log is kept for members that are behind, in bytes. The leader keeps up to twice as much while
+	// a member that it reaches needs it. Default 256 MiB.
 	LogKeep uint64
 
 	// Logger gets changes of the role, and errors. Default: that of Store, or slog.Default.

@@ -377,6 +377,9 @@ func TestNode_refuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := g.leader().Transfer(t.Context(), token.Self().ID); err == nil || !strings.Contains(err.Error(), "does not vote") {
+		t.Errorf("the leadership is handed to a member that does not vote: %v", err)
+	}
 	if _, err := Join(dir, options(t, "x", peer(t)), token); !errors.Is(err, ErrMember) {
 		t.Errorf("join over a member: %v", err)
 	}

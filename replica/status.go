@@ -109,10 +109,15 @@ func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *S
 	return s
 }
 
-// Transfer hands the leadership to another member, and returns when it leads. The error is kv.ErrNotLeader, or that of ctx.
+// Transfer hands the leadership to another member, and returns when it leads. The error is kv.ErrNotLeader, that of ctx, or says that
+// the member does not vote.
 func (n *Node) Transfer(ctx context.Context, to uint64) error {
-	if !n.Status().Leads {
+	s := n.Status()
+	if !s.Leads {
 		return kv.ErrNotLeader
+	}
+	if !slices.ContainsFunc(s.Members, func(m MemberStatus) bool { return m.ID == to && !m.Learner }) { // raft would ignore it
+		return fmt.Errorf("member %x does not vote, so it cannot lead", to)
 	}
 	n.run.do(func() { n.m.Transfer(to) })
 	return n.until(ctx, func(s *Status) bool { return s.Leader == to })
@@ -360,7 +365,7 @@ func (n *Node) lookAtDisk() {
 // handOverEvery is how often a member hands over because its disk is full: the next one's may be full, too.
 const handOverEvery = 30 * time.Second
 
-// cut syncs the store, and cuts the log, of which the newest Options.LogKeep bytes stay.
+// cut syncs the store, and cuts the log: see Status.cutAt.
 func (n *Node) cut() error {
 	synced, err := n.DB.Store().SyncStore()
 	if err != nil {
@@ -376,6 +381,23 @@ func (n *Node) cut() error {
 		if err != nil {
 			return err
 		}
-		return n.run.cut(min(index, keep))
+		twice, err := n.log.IndexFor(2 * n.opts.LogKeep)
+		if err != nil {
+			return err
+		}
+		return n.run.cut(n.Status().cutAt(index, keep, twice))
 	}
+}
+
+// cutAt returns up to where the log may be cut, of what is synced, so that the entries after keep stay. A member that can be reached
+// and lacks others holds up the log, but not above twice: it may be getting a snapshot, which would be of no use if the log
+// began above it by the time it is there, and the next one neither.
+func (s *Status) cutAt(synced, keep, twice uint64) uint64 {
+	index := min(synced, keep)
+	for _, m := range s.Members {
+		if s.Leads && m.ID != s.Self && m.Healthy {
+			index = min(index, m.Log)
+		}
+	}
+	return max(index, min(synced, twice))
 }

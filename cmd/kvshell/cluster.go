@@ -83,8 +83,7 @@ func (sh *shell) askMember(ctx context.Context, words []string) (err error) {
 	if r.IsError() {
 		return exit.WithCode(exit.Local, r.Err())
 	}
-	_, err = sh.stdout.Write(shown(r))
-	return err
+	return sh.write(string(shown(r)))
 }
 
 // shown returns a reply as lines of names and values. Those of members are indented.

@@ -33,6 +33,7 @@ func main() {
 	seeds := flag.Uint64("seeds", 10_000, "number of seeds")
 	n := flag.Int("rounds", 0, "number of rounds with a group of processes, in place of the simulation; --from is their seed")
 	only := flag.String("only", "", "the one bad thing that the rounds do, such as "+strconv.Quote("kill -9 of the leader")+" (default: all in turn)")
+	sync := flag.String("sync", "always", "level of the writes of the rounds; below always some are lost, which shows that the rounds find it")
 	program := flag.String("kvshell", "", "program for the rounds (default: it is built)")
 	worker := flag.Bool("worker", false, "run the seeds in this process, and print a line of JSON")
 	flag.Parse()
@@ -41,7 +42,9 @@ func main() {
 		run = inThis
 	}
 	if *n > 0 {
-		run = func(seed, _ uint64, w io.Writer) error { return inRounds(rounds.Options{Program: *program, Rounds: *n, Seed: seed, Log: os.Stderr}, *only, w) }
+		run = func(seed, _ uint64, w io.Writer) error {
+			return inRounds(rounds.Options{Program: *program, Rounds: *n, Seed: seed, Sync: *sync, Log: os.Stderr}, *only, w)
+		}
 	}
 	if err := run(*from, *seeds, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)

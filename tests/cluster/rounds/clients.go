@@ -54,9 +54,10 @@ type item struct {
 
 // writer writes one kind of items, one after the other.
 type writer struct {
-	name  string
-	write func(ctx context.Context, item string) error
-	read  func(ctx context.Context, from reader, items []string) ([]state, error)
+	name   string
+	direct bool // it writes to one member, and is refused while another leads
+	write  func(ctx context.Context, item string) error
+	read   func(ctx context.Context, from reader, items []string) ([]state, error)
 
 	acks    atomic.Int64
 	items   []item // the writer's, and of the check while it rests
@@ -124,7 +125,7 @@ func newWork(g *group) *work {
 		}))
 	}
 	for i := range g.all() {
-		w.writers = append(w.writers, &writer{name: fmt.Sprintf("s%d", i), read: readStrings, write: func(ctx context.Context, item string) error {
+		w.writers = append(w.writers, &writer{name: fmt.Sprintf("s%d", i), direct: true, read: readStrings, write: func(ctx context.Context, item string) error {
 			return g.any(i).direct.Set(ctx, item, item, 0).Err()
 		}})
 	}
@@ -267,24 +268,21 @@ func (w *work) fail(err error) {
 	w.wrong = append(w.wrong, err)
 }
 
-// goOn waits until each writer has had some more acknowledgments.
+// goOn waits until each writer has had some more acknowledgments; of those that write to one member, one that writes to the leader.
 func (w *work) goOn(ctx context.Context) error {
 	before := make([]int64, len(w.writers))
 	for i, x := range w.writers {
 		before[i] = x.acks.Load()
 	}
 	const more = 3
-	lead, err := w.g.leader(ctx)
-	if err != nil {
-		return err
-	}
 	return w.g.await(ctx, "clients go on", func() (bool, error) {
+		direct := false
 		for i, x := range w.writers {
-			direct := i < len(w.g.all()) // at a follower all is refused
-			if x.acks.Load() < before[i]+more && (!direct || w.g.any(i) == lead) {
+			goesOn := x.acks.Load() >= before[i]+more
+			if direct = direct || x.direct && goesOn; !x.direct && !goesOn {
 				return false, nil
 			}
 		}
-		return true, nil
+		return direct, nil
 	})
 }

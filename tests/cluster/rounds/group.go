@@ -23,6 +23,7 @@ const (
 type group struct {
 	program string
 	dir     string
+	sync    string
 	host    string // of all addresses
 	net     *network
 	rng     *rand.Rand
@@ -33,8 +34,8 @@ type group struct {
 }
 
 // newGroup starts a group of three.
-func newGroup(ctx context.Context, program, dir string, rng *rand.Rand) (*group, error) {
-	g := &group{program: program, dir: dir, host: "127.0.0.1", net: newNetwork(), rng: rng}
+func newGroup(ctx context.Context, o Options) (*group, error) {
+	g := &group{program: o.Program, dir: o.Dir, sync: o.Sync, host: "127.0.0.1", net: newNetwork(), rng: rand.New(rand.NewPCG(o.Seed, 45))}
 	if runtime.GOOS == "linux" { // all of 127.0.0.0/8 is this machine: ports that are free here stay free
 		g.host = fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), 1+rand.N(254), 1+rand.N(254))
 	}

@@ -74,7 +74,7 @@ func (m *member) start(ctx context.Context, how ...string) error {
 	}
 	defer func() { _ = log.Close() }() // the process has its own
 	m.cmd = exec.Command(m.g.program, append([]string{
-		"-d", m.dir, "--cache", "4MiB", "--ballast", "1MiB", "--sync", "always", "serve", "--addr", m.client,
+		"-d", m.dir, "--cache", "4MiB", "--ballast", "1MiB", "--sync", m.g.sync, "serve", "--addr", m.client,
 		"--peer-listen", m.listen, "--log-keep", "256KiB", "--cluster",
 	}, how...)...)
 	m.cmd.Stderr = log

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ type Options struct {
 	Dir     string // is there, and empty
 	Rounds  int
 	Seed    uint64
+	Sync    string    // level of the writes, default always; with others some are lost, and the rounds find that
 	Faults  []Fault   // what the rounds do; all of them if there are none
 	Log     io.Writer // gets a line for each round
 }
@@ -55,8 +55,8 @@ func Run(ctx context.Context, o Options) (res Result, err error) {
 	if len(o.Faults) == 0 {
 		o.Faults = faults
 	}
-	rng := rand.New(rand.NewPCG(o.Seed, 45))
-	g, err := newGroup(ctx, o.Program, o.Dir, rng)
+	o.Sync = cmp.Or(o.Sync, "always")
+	g, err := newGroup(ctx, o)
 	defer g.close()
 	if err != nil {
 		return res, err

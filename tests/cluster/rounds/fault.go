@@ -3,6 +3,7 @@ package rounds
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -51,26 +52,33 @@ var faults = []Fault{
 	{"member added during transfers", (*run).addInTransfers},
 }
 
-// killLeader measures the time until the next write is acknowledged that began after the kill.
 func (r *run) killLeader(ctx context.Context) error {
 	l, err := r.g.leader(ctx)
 	if err != nil {
 		return err
 	}
+	if err := r.goesOn(ctx, "kill -9 of the leader", l.kill); err != nil {
+		return err
+	}
+	return l.start(ctx)
+}
+
+// goesOn does something after which a majority goes on, and measures the time until a write is acknowledged that began after it.
+func (r *run) goesOn(ctx context.Context, what string, do func() error) error {
 	begun := time.Now()
-	if err := l.kill(); err != nil {
+	if err := do(); err != nil {
 		return err
 	}
 	next := r.w.next()
-	ctx, cancel := context.WithTimeoutCause(ctx, hang, errors.New("no write was acknowledged after the leader was killed"))
+	ctx, cancel := context.WithTimeoutCause(ctx, hang, fmt.Errorf("no write was acknowledged after %s", what))
 	defer cancel()
 	select {
 	case at := <-next:
-		r.res.Failovers = append(r.res.Failovers, at.Sub(begun))
+		r.res.Failovers[what] = append(r.res.Failovers[what], at.Sub(begun))
+		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return errors.Join(context.Cause(ctx), r.g.tell())
 	}
-	return l.start(ctx)
 }
 
 func (r *run) killFollower(ctx context.Context) error {
@@ -111,7 +119,7 @@ func (r *run) stopLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.stopFor(ctx, m)
+	return r.stopFor(ctx, "stop of the leader", m)
 }
 
 func (r *run) stopFollower(ctx context.Context) error {
@@ -119,16 +127,16 @@ func (r *run) stopFollower(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.stopFor(ctx, m)
+	return r.stopFor(ctx, "stop of a follower", m)
 }
 
 // stopFor stops a member for a moment, or for longer than its clients and connections wait.
-func (r *run) stopFor(ctx context.Context, m *member) error {
+func (r *run) stopFor(ctx context.Context, what string, m *member) error {
 	d := r.some(500*time.Millisecond, 3*time.Second)
 	if r.g.rng.IntN(4) == 0 {
 		d = 10 * time.Second
 	}
-	if err := m.stop(); err != nil {
+	if err := r.goesOn(ctx, what, m.stop); err != nil {
 		return err
 	}
 	rest(ctx, d)
@@ -140,7 +148,7 @@ func (r *run) cutLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.partition(ctx, link{cut: true}, both(m.id, ids(r.g.others(m))...))
+	return r.partition(ctx, "cut of the leader", link{cut: true}, both(m.id, ids(r.g.others(m))...))
 }
 
 func (r *run) cutFollower(ctx context.Context) error {
@@ -148,7 +156,7 @@ func (r *run) cutFollower(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.partition(ctx, link{cut: true}, both(m.id, ids(r.g.others(m))...))
+	return r.partition(ctx, "cut of a follower", link{cut: true}, both(m.id, ids(r.g.others(m))...))
 }
 
 // cutOneWay has nothing arrive that the leader sends, or nothing that the leader is sent, or one of the directions between two members.
@@ -166,7 +174,7 @@ func (r *run) cutOneWay(ctx context.Context) error {
 	default:
 		d = d[r.g.rng.IntN(len(d)):][:1]
 	}
-	return r.partition(ctx, link{cut: true}, d)
+	return r.partition(ctx, "cut one way", link{cut: true}, d)
 }
 
 // bridge cuts the link between the leader and a follower: both reach the third member.
@@ -176,21 +184,22 @@ func (r *run) bridge(ctx context.Context) error {
 		return err
 	}
 	others := ids(r.g.others(m))
-	return r.partition(ctx, link{cut: true}, both(m.id, others[r.g.rng.IntN(len(others))]))
+	return r.partition(ctx, "bridge", link{cut: true}, both(m.id, others[r.g.rng.IntN(len(others))]))
 }
 
 // delay has all messages arrive late.
 func (r *run) delay(ctx context.Context) error {
 	all := ids(r.g.all())
 	d := append(both(all[0], all[1:]...), both(all[1], all[2:]...)...)
-	return r.partition(ctx, link{delay: r.some(2*time.Millisecond, 200*time.Millisecond)}, d)
+	return r.partition(ctx, "delays", link{delay: r.some(2*time.Millisecond, 200*time.Millisecond)}, d)
 }
 
-func (r *run) partition(ctx context.Context, l link, d []direction) error {
-	r.g.net.set(l, d...)
-	rest(ctx, r.some(500*time.Millisecond, 4*time.Second))
-	r.g.net.heal()
-	return nil
+// partition sets links for a while. Clients go on meanwhile.
+func (r *run) partition(ctx context.Context, what string, l link, d []direction) error {
+	defer r.g.net.heal()
+	err := r.goesOn(ctx, what, func() error { r.g.net.set(l, d...); return nil })
+	rest(ctx, r.some(0, 4*time.Second))
+	return err
 }
 
 func (r *run) transfer(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,10 +36,10 @@ type Result struct {
 	Snapshots int            // that were received
 	Checked   int            // items, each on three members
 	Found
-	Wrong     []error         // what clients were told that cannot be, and more
-	Keys      int             // that were compared at the end
-	Differ    int             // keys
-	Failovers []time.Duration // from each kill of the leader to the next acknowledgment
+	Wrong     []error                    // what clients were told that cannot be, and more
+	Keys      int                        // that were compared at the end
+	Differ    int                        // keys
+	Failovers map[string][]time.Duration // from what has happened to the next acknowledgment, while most of the group is there
 }
 
 // run is one run.
@@ -51,7 +52,7 @@ type run struct {
 
 // Run starts a group, runs the rounds, and compares the members at the end. The error says what was not as it must be.
 func Run(ctx context.Context, o Options) (res Result, err error) {
-	res.Rounds = make(map[string]int)
+	res.Rounds, res.Failovers = make(map[string]int), make(map[string][]time.Duration)
 	if len(o.Faults) == 0 {
 		o.Faults = faults
 	}
@@ -164,10 +165,11 @@ func (r Result) String() string {
 	fmt.Fprintf(&b, "items read on each member %d: acknowledged and lost %d, torn %d, refused and made %d, impossible %d, wrong answers %d\n",
 		r.Checked, r.Lost, r.Torn, r.Undone, r.Strange, len(r.Wrong))
 	fmt.Fprintf(&b, "keys compared %d, different %d\n", r.Keys, r.Differ)
-	if n := len(r.Failovers); n > 0 {
-		slices.Sort(r.Failovers)
-		p := func(q int) time.Duration { return r.Failovers[(n-1)*q/100].Round(time.Millisecond) }
-		fmt.Fprintf(&b, "kill of the leader to the next acknowledgment, %d times: p50 %v, p99 %v, most %v\n", n, p(50), p(99), p(100))
+	fmt.Fprintln(&b, "time to the next acknowledgment of a write:")
+	for _, what := range slices.Sorted(maps.Keys(r.Failovers)) {
+		times := slices.Sorted(slices.Values(r.Failovers[what]))
+		p := func(q int) time.Duration { return times[(len(times)-1)*q/100].Round(time.Millisecond) }
+		fmt.Fprintf(&b, "  %s, %d times: p50 %v, p99 %v, most %v\n", what, len(times), p(50), p(99), p(100))
 	}
 	return b.String()
 }

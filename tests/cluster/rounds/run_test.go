@@ -28,7 +28,7 @@ func TestRun(t *testing.T) {
 	if t.Log(result); err != nil {
 		t.Fatal(err)
 	}
-	if len(result.Rounds) != 3 || result.Checked == 0 || result.Reads == 0 || result.Keys == 0 || len(result.Failovers) != 1 {
+	if len(result.Rounds) != 3 || result.Checked == 0 || result.Reads == 0 || result.Keys == 0 || len(result.Failovers) != 2 {
 		t.Errorf("not everything was done: %+v", result)
 	}
 }

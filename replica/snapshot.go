@@ -77,16 +77,18 @@ func checkImage(t image.Tables, meta *pb.SnapshotMetadata) error {
 	return err
 }
 
-// promote makes a voter of a learner that has everything that was committed a moment ago.
+// promote makes a voter of a learner that has everything that was committed a moment ago. One change is made at a time.
 func (n *Node) promote(commit uint64) {
 	n.run.do(func() {
-		for _, id := range n.m.CaughtUp(commit) {
-			n.logger.Info("sievekv: a learner has everything, and becomes a voter", "dir", n.dir, "member", id)
-			err := n.m.Change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddNode.Enum(), NodeId: new(id)}}})
-			if err != nil && !errors.Is(err, member.ErrNotLeader) {
-				n.logger.Warn("sievekv: a learner does not become a voter", "dir", n.dir, "member", id, "error", err)
-			}
-			return // one change at a time
+		learners := n.m.CaughtUp(commit)
+		if len(learners) == 0 {
+			return
+		}
+		id := learners[0]
+		n.logger.Info("sievekv: a learner has everything, and becomes a voter", "dir", n.dir, "member", id)
+		err := n.m.Change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddNode.Enum(), NodeId: new(id)}}})
+		if err != nil && !errors.Is(err, member.ErrNotLeader) {
+			n.logger.Warn("sievekv: a learner does not become a voter", "dir", n.dir, "member", id, "error", err)
 		}
 	})
 }

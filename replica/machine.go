@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/kv/storage/image"
 	"github.com/sievekv/sievekv/replica/entry"
 	"github.com/sievekv/sievekv/replica/member"
 )
@@ -24,15 +22,7 @@ type machine struct {
 	leadership atomic.Uint64 // number of the last one, for proposals
 	leads      atomic.Uint64 // the term in which the store takes writes, else 0
 
-	mu     sync.Mutex
-	staged *staged // a snapshot that was received; guarded by mu
-}
-
-// staged is a snapshot of another member, as tables.
-type staged struct {
-	index, term uint64
-	tables      image.Tables
-	remove      func() // the files
+	received received // snapshots of other members
 }
 
 func newMachine(db *kv.DB) (*machine, error) {
@@ -98,25 +88,11 @@ func (x *machine) Follow() error {
 	return x.db.Follow()
 }
 
-// stage keeps a snapshot that was received, in place of one before.
-func (x *machine) stage(s *staged) {
-	x.mu.Lock()
-	before := x.staged
-	x.staged = s
-	x.mu.Unlock()
-	if before != nil {
-		before.remove()
-	}
-}
-
 // Install implements member.Machine.
 func (x *machine) Install(meta *pb.SnapshotMetadata) (state member.State, err error) {
-	x.mu.Lock()
-	s := x.staged
-	x.staged = nil
-	x.mu.Unlock()
-	if s == nil || s.index != meta.GetIndex() || s.term != meta.GetTerm() {
-		return state, fmt.Errorf("a snapshot of index %d is to be installed that was not received", meta.GetIndex())
+	s, err := x.received.take(meta)
+	if err != nil {
+		return state, err
 	}
 	defer s.remove()
 	if err := x.db.Install(context.Background(), s.tables); err != nil {

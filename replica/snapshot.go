@@ -63,7 +63,7 @@ func (n *Node) receive(ctx context.Context, from uint64, msg *pb.Message, r io.R
 		return err
 	}
 	n.logger.Info("sievekv: a snapshot was received", "dir", n.dir, "from", from, "index", meta.GetIndex(), "keys", t.Keys)
-	n.machine.stage(&staged{meta.GetIndex(), meta.GetTerm(), t, remove})
+	n.machine.received.add(&staged{at{meta.GetIndex(), meta.GetTerm()}, t, remove})
 	n.run.do(func() { n.m.Step(msg) })
 	return nil
 }

@@ -334,6 +334,7 @@ func (n *Node) keep() {
 		}
 		n.lookAtDisk()
 		n.promote(commit)
+		n.machine.received.drop(n.Applied())
 		commit = n.Status().Commit
 		now, err := n.log.Size()
 		if err == nil && (time.Since(synced) >= syncEvery || now > size+syncAtSize) {

@@ -39,7 +39,12 @@ func newGroup(ctx context.Context, o Options) (*group, error) {
 	if runtime.GOOS == "linux" { // all of 127.0.0.0/8 is this machine: ports that are free here stay free
 		g.host = fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), 1+rand.N(254), 1+rand.N(254))
 	}
-	for range 3 {
+	first, err := g.add(ctx)
+	if err != nil {
+		return g, err
+	}
+	defer first.load(ctx)() // the others get a snapshot of a store that goes on
+	for range 2 {
 		if _, err := g.add(ctx); err != nil {
 			return g, err
 		}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -183,4 +184,18 @@ func (m *member) status(ctx context.Context) (s status, err error) {
 	}
 	s.id, err = strconv.ParseUint(fmt.Sprint(fields["id"]), 16, 64)
 	return s, err
+}
+
+// load has clients write to the member until the returned function is called.
+func (m *member) load(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var writers sync.WaitGroup
+	for i := range 4 {
+		writers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				_ = m.direct.Set(ctx, fmt.Sprintf("load%d:%d", i, n%1000), n, 0).Err() // it may not lead yet, or any more
+			}
+		})
+	}
+	return func() { cancel(); writers.Wait() }
 }

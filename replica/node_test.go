@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
@@ -296,6 +297,52 @@ func TestNode_snapshot(t *testing.T) {
 	add("third")
 	g.write("last")
 	g.have("last")
+}
+
+// A new member of a group of one gets a snapshot that is newer than raft has asked for. The leader knows that it has sent it.
+func TestNode_newerSnapshot(t *testing.T) {
+	l := peer(t)
+	n, err := Init(t.TempDir(), options(t, "0", l), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	g := &trio{t: t, nodes: []*Node{n}}
+	n = g.leader()
+	n.run.do(func() {
+		n.run.send = func(messages []*pb.Message) {
+			if !slices.ContainsFunc(messages, func(m *pb.Message) bool { return m.GetType() == pb.MsgSnap }) {
+				n.send(messages)
+				return
+			}
+			n.others.Go(func() { // which Close waits for: it is later than what the snapshot is asked for
+				if err := n.DB.Set("meanwhile", nil); err != nil {
+					t.Error(err)
+				}
+				n.run.do(func() { n.send(messages) })
+			})
+		}
+	})
+	l = peer(t)
+	token, err := n.AddMember(t.Context(), "1", l.Addr().String(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Join(t.TempDir(), options(t, "1", l), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.await("it votes", func() bool {
+		s := n.Status()
+		return s.Alarm != nil || other.Applied() > 0 && !slices.ContainsFunc(s.Members, func(m MemberStatus) bool { return m.Learner })
+	})
+	if err := errors.Join(n.Status().Alarm, other.Status().Alarm, other.Close()); err != nil {
+		t.Error(err)
+	}
 }
 
 // fullable is a file system that can be full.

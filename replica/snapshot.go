@@ -37,10 +37,12 @@ func (n *Node) trySnapshot(msg *pb.Message) error {
 		return err
 	}
 	n.logger.Info("sievekv: a snapshot is sent", "dir", n.dir, "to", msg.GetTo(), "index", i.Applied.Index)
-	return n.wire.SendSnapshot(n.ctx, msg.GetTo(), &pb.Message{
+	newer := &pb.Message{
 		Type: msg.Type, To: msg.To, From: msg.From, Term: msg.Term,
 		Snapshot: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: new(i.Applied.Index), Term: new(i.Applied.Term), ConfState: m.state}},
-	}, func(w io.Writer) error { return i.Write(n.ctx, w) })
+	}
+	n.run.do(func() { n.m.SendsSnapshot(newer) })
+	return n.wire.SendSnapshot(n.ctx, msg.GetTo(), newer, func(w io.Writer) error { return i.Write(n.ctx, w) })
 }
 
 // receive receives a snapshot, and gives raft the message of it when it is here as a whole.

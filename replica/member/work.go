@@ -106,6 +106,17 @@ func (m *Member) leadingTerm() uint64 {
 	return 0
 }
 
+// SendsSnapshot says that a snapshot is about to be sent, which may be newer than the one that a Work has. It is called before the
+// member that gets it can answer.
+func (m *Member) SendsSnapshot(msg *pb.Message) {
+	m.guard(func() error {
+		if msg.GetTerm() == m.leading {
+			m.noteSent(msg)
+		}
+		return nil
+	})
+}
+
 // noteSent notes up to where a leader has sent its log.
 func (m *Member) noteSent(msg *pb.Message) {
 	if msg.GetType() == pb.MsgApp {

@@ -69,7 +69,8 @@ func decodeInfo(b []byte) (i Info, rest []byte, err error) {
 		if len(b) == 0 || len(b) < 1+int(b[0]) {
 			return i, nil, fmt.Errorf("info of member %x is cut", i.ID)
 		}
-		*text, b = string(b[1:1+b[0]]), b[1+int(b[0]):]
+		n := 1 + int(b[0])
+		*text, b = string(b[1:n]), b[n:]
 	}
 	return i, b, nil
 }

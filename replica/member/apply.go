@@ -19,13 +19,25 @@ func (m *Member) Apply(t *Task) error {
 	defer m.applying.Unlock()
 	err := m.Failed()
 	if err == nil {
-		err = m.apply(t)
+		err = m.tryApply(t)
 	}
 	if err != nil {
 		m.Fail(err)
 		_ = m.follow(0) // it has failed already
 	}
 	return err
+}
+
+// tryApply is apply, but a panic is an error. Each member would panic at the same entry, and again at each start.
+func (m *Member) tryApply(t *Task) (err error) {
+	defer func() {
+		if p := recover(); p != nil && m.recovers {
+			err = refusedf("entry after %d: %v", m.State().Index, p)
+		} else if p != nil {
+			panic(p)
+		}
+	}()
+	return m.apply(t)
 }
 
 func (m *Member) apply(t *Task) error {
@@ -43,7 +55,7 @@ func (m *Member) apply(t *Task) error {
 			return err
 		}
 		if change != nil {
-			t.changes = append(t.changes, change)
+			t.changes = append(t.changes, madeChange{e.GetIndex(), change})
 		}
 		begins := e.GetType() == pb.EntryNormal && len(e.GetData()) == 0 && e.GetTerm() == t.leading && m.leads != t.leading
 		resumes := to.Own && to.Message.Flags&entry.Control != 0

@@ -120,7 +120,8 @@ type Config struct {
 	// have others.
 	Proposals uint64
 
-	Alarm func(error) // is told of leaders that are refused; called by raft's goroutine
+	Panics bool        // a panic of the machine goes on; otherwise it ends the member
+	Alarm  func(error) // is told of leaders that are refused; called by raft's goroutine
 }
 
 // A tick is to be made every TickMillis milliseconds. A member that hears of no leader for electionTicks to twice that begins an election.
@@ -138,12 +139,13 @@ const (
 
 // Member is a member of a group.
 type Member struct {
-	id      uint64
-	level   byte
-	log     Log
-	machine Machine
-	now     func() int64
-	alarm   func(error)
+	id       uint64
+	level    byte
+	recovers bool // a panic of the machine is an error
+	log      Log
+	machine  Machine
+	now      func() int64
+	alarm    func(error)
 
 	failed  atomic.Pointer[error]
 	state   atomic.Pointer[State] // of the machine; written with applying held
@@ -153,6 +155,7 @@ type Member struct {
 	node       *raft.RawNode
 	leading    uint64  // the term in which raft leads, as the applier is told; else 0
 	paused     uint64  // number of the leadership that is over because raft dropped a proposal
+	restored   uint64  // index of the last snapshot whose members raft has taken over
 	resuming   uint64  // number of the leadership that resume has ended
 	pausedTerm uint64  // of the leadership that is paused
 	sent       uint64  // the last index that was sent to any member in that term
@@ -168,7 +171,7 @@ type Member struct {
 // Start makes a member of a log and a machine that belong together. It finishes the installation of a snapshot that a crash has
 // cut. The error wraps ErrRefused if the log or the machine has lost something.
 func Start(c Config) (*Member, error) {
-	m := &Member{id: c.ID, level: c.Level, log: c.Log, machine: c.Machine, now: c.Now, alarm: c.Alarm}
+	m := &Member{id: c.ID, level: c.Level, recovers: !c.Panics, log: c.Log, machine: c.Machine, now: c.Now, alarm: c.Alarm}
 	state := c.State
 	if err := finishInstalling(c.Log, state); err != nil {
 		return nil, err

@@ -18,7 +18,11 @@ func (m *Member) Step(msg *pb.Message) {
 		if m.suspect(msg) || m.Failed() != nil {
 			return nil
 		}
-		return m.step(msg)
+		err := m.step(msg)
+		if s := msg.GetSnapshot().GetMetadata(); s.GetIndex() != 0 && m.node.BasicStatus().GetCommit() >= s.GetIndex() {
+			m.restored = max(m.restored, s.GetIndex())
+		}
+		return err
 	})
 }
 
@@ -40,6 +44,15 @@ func (m *Member) suspect(msg *pb.Message) bool {
 	switch msg.GetType() {
 	case pb.MsgApp:
 		return m.suspectLeader(msg)
+	case pb.MsgVote, pb.MsgPreVote:
+		// A member does not vote before it has its first snapshot, and nobody asks it. One that is asked had data, and a vote: its
+		// directory was emptied. It may have answered for what the candidate lacks.
+		if m.State().Index == 0 {
+			if m.alarm != nil {
+				m.alarm(refusedf("member %x is asked for a vote, and has nothing: it has lost its log and its store; remove it, and let another join", m.id))
+			}
+			return true
+		}
 	case pb.MsgHeartbeat:
 		// A leader tells only as much as this member has answered for in this term.
 		if last, err := m.log.LastIndex(); err != nil {

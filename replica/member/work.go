@@ -19,7 +19,13 @@ type Work struct {
 type Task struct {
 	Message *pb.Message // nil if only the role has changed
 	leading uint64      // the term in which raft leads, else 0
-	changes []*pb.ConfChangeV2
+	changes []madeChange
+}
+
+// madeChange is a change of the members that was applied.
+type madeChange struct {
+	index  uint64
+	change *pb.ConfChangeV2
 }
 
 // Tick says that TickMillis have passed.
@@ -164,6 +170,9 @@ func (m *Member) install(s *pb.SnapshotMetadata, hs *pb.HardState) error {
 	if s.GetIndex() <= m.State().Index {
 		return nil // the applier was faster
 	}
+	if err := m.follow(0); err != nil { // the applier may not have heard yet that a leadership is over
+		return err
+	}
 	if err := m.log.Installing(s.GetIndex()); err != nil {
 		return err
 	}
@@ -205,7 +214,9 @@ func (m *Member) Deliver(answers []*pb.Message) (send []*pb.Message) {
 func (m *Member) DeliverApplied(t *Task) {
 	m.guard(func() error {
 		for _, c := range t.changes {
-			m.node.ApplyConfChange(c)
+			if c.index > m.restored { // otherwise raft has the members of a later index from a snapshot
+				m.node.ApplyConfChange(c.change)
+			}
 		}
 		return nil
 	})

@@ -178,7 +178,7 @@ func (n *node) start() {
 	defer n.recover()
 	n.machine = &machine{n: n}
 	m, err := member.Start(member.Config{
-		ID: n.id, Log: n.disk, Machine: n.machine, State: n.machine.State(), Level: 1, Logger: quietLogger, Proposals: n.s.rng.Uint64(),
+		ID: n.id, Log: n.disk, Machine: n.machine, Panics: true, State: n.machine.State(), Level: 1, Logger: quietLogger, Proposals: n.s.rng.Uint64(),
 		Now:   func() int64 { return n.s.now + n.clock },
 		Alarm: func(err error) { n.alarm(err) },
 	})

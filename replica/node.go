@@ -78,6 +78,7 @@ type Node struct {
 	reads   reads
 	images  atomic.Uint64 // how many were received, for the names of their directories
 	arrived atomic.Int64  // bytes of entries that wait for raft's goroutine
+	early   net.Listener  // that listenFirst has opened, and the transport has not yet
 	full    atomic.Bool   // the disk is full
 	handed  time.Time     // when the leadership was handed over for that; keep's goroutine only
 	failing atomic.Pointer[member.Member]
@@ -122,8 +123,14 @@ func Init(dir string, o Options, adopt bool) (*Node, error) {
 	}
 	self := Info{ID: randomID(), Name: o.Name, Peer: o.Peer, Client: o.Client}
 	var group [16]byte
-	_, _ = rand.Read(group[:]) // never fails
+	_, _ = rand.Read(group[:])                                                        // never fails
+	if stored, e := n.made(); e == nil && n.readMarks() == nil && stored.ID == n.id { // an earlier Init was cut: its entry may be in the store
+		self.ID, group = n.id, n.group
+	}
 	err = n.mark(map[string][]byte{markBegun: {1}, markID: idBytes(self.ID), markGroup: group[:], markSelf: appendInfo(nil, self)})
+	if err == nil {
+		err = n.listenFirst(self.Peer)
+	}
 	if err == nil {
 		err = n.openStore(format.StoreMeta{})
 	}
@@ -177,6 +184,9 @@ func Join(dir string, o Options, t Token) (*Node, error) {
 		markStore: identity, markPeers: appendInfos(nil, t.peers),
 	})
 	if err == nil {
+		err = n.listenFirst(t.self.Peer)
+	}
+	if err == nil {
 		err = n.openStore(t.identity)
 	}
 	if err == nil {
@@ -213,6 +223,30 @@ func Open(dir string, o Options) (*Node, error) {
 		return nil, errors.Join(err, n.closeFiles())
 	}
 	return n.start()
+}
+
+// listenFirst takes the address of a member that is to be made, before it is made: a mistake in it can be mended then.
+func (n *Node) listenFirst(peer string) (err error) {
+	if err := n.checkPeer(peer); err != nil {
+		return err
+	}
+	if n.opts.Listener == nil {
+		n.opts.Listener, err = net.Listen("tcp", peer)
+		n.early = n.opts.Listener
+	}
+	return err
+}
+
+// checkPeer refuses an address that the transport does not take.
+func (n *Node) checkPeer(peer string) error {
+	host, _, err := net.SplitHostPort(peer)
+	if err != nil {
+		return fmt.Errorf("peer address %q: want host:port", peer)
+	}
+	if ip := net.ParseIP(host); n.opts.TLS == nil && host != "localhost" && !ip.IsLoopback() {
+		return fmt.Errorf("peer address %s is not a loopback address, and there is no TLS: filters and their secrets would be sent in the clear", peer)
+	}
+	return nil
 }
 
 // begin opens the log of a member that is to be made.
@@ -317,9 +351,16 @@ func (n *Node) openStore(identity format.StoreMeta) error {
 	if n.DB, err = sievekv.Open(n.dir, &o); err != nil {
 		return err
 	}
+	if most := n.DB.Store().MaxCommit(); most > maxCommit {
+		return fmt.Errorf("commits of up to %d bytes are possible with a memtable of %d: a member of a group takes up to %d (Options.Store.MemTableSize, --memtable)",
+			most, n.DB.Store().Options().MemTableSize, maxCommit)
+	}
 	n.machine, err = newMachine(n.DB.Store())
 	return err
 }
+
+// maxCommit is the largest commit that the transport takes in one message, and a snapshot as one value.
+const maxCommit = 60 << 20
 
 // start starts the member.
 func (n *Node) start() (*Node, error) {
@@ -367,6 +408,7 @@ const level = 1
 // listen begins to take messages of other members.
 func (n *Node) listen() (err error) {
 	l := n.opts.Listener
+	n.early = nil
 	if l == nil {
 		self, err := n.self()
 		if err != nil {
@@ -400,6 +442,9 @@ func (n *Node) take(_ uint64, msg *pb.Message) {
 	for _, e := range msg.GetEntries() {
 		size += int64(len(e.GetData()))
 	}
+	if msg.GetType() == pb.MsgSnap {
+		return // snapshots come on a connection of their own
+	}
 	if n.full.Load() && size > 0 {
 		return // not acknowledged: the leader sends it again
 	}
@@ -418,6 +463,11 @@ func (n *Node) self() (Info, error) {
 	if i, ok := n.machine.members.Load().infos[n.id]; ok {
 		return i, nil
 	}
+	return n.made()
+}
+
+// made returns what Init or Join has noted of this member.
+func (n *Node) made() (Info, error) {
 	stored, err := n.log.Mark(markSelf)
 	if err != nil {
 		return Info{}, err
@@ -440,9 +490,14 @@ func (n *Node) setPeers() error {
 		}
 	}
 	for id, info := range infos {
-		if id != n.id {
-			addrs[id] = info.Peer
+		if id == n.id {
+			continue
 		}
+		if err := n.checkPeer(info.Peer); err != nil { // the others can be reached all the same
+			n.logger.Error("sievekv: a member cannot be reached", "dir", n.dir, "member", id, "error", err)
+			continue
+		}
+		addrs[id] = info.Peer
 	}
 	return n.wire.SetPeers(addrs)
 }
@@ -506,7 +561,12 @@ func (n *Node) close() error {
 	n.handOver()
 	n.end()
 	n.run.do(func() { n.m.Fail(ErrClosed) })
-	<-n.run.told
+	select {
+	case <-n.run.told:
+	case <-time.After(10 * time.Second): // the store makes the applier wait, for room on the disk
+		_ = n.DB.Store().Fail(ErrClosed)
+		<-n.run.told
+	}
 	n.run.end()
 	err := n.wire.Close()
 	n.others.Wait()
@@ -516,6 +576,9 @@ func (n *Node) close() error {
 // closeFiles closes the store and the log.
 func (n *Node) closeFiles() (err error) {
 	n.end()
+	if n.early != nil {
+		_ = n.early.Close() // nobody has used it
+	}
 	if n.DB != nil {
 		if err = n.DB.Close(); errors.Is(err, kv.ErrFailed) && n.m != nil && n.m.Failed() != nil {
 			err = nil // it has failed because the member has, which was told
@@ -534,6 +597,21 @@ func (n *Node) handOver() {
 	defer cancel()
 	if to := s.MostAdvanced(); to != 0 {
 		_ = n.Transfer(ctx, to) // another is elected if it fails
+	} else {
+		n.settle(ctx)
+	}
+}
+
+// settle returns when what is pending is committed, or ctx has ended: a planned end of a leadership loses nothing.
+func (n *Node) settle(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		_ = n.DB.Sync() // an error means that the leadership is over
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/format"
 	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
@@ -454,5 +455,88 @@ func TestNode_refuses(t *testing.T) {
 		if _, err := ParseToken(text); !errors.Is(err, errToken) {
 			t.Errorf("token %q: %v", text, err)
 		}
+	}
+}
+
+// A store that leaves its group has everything that was acknowledged, also what its own disk did not have yet.
+func TestLeave(t *testing.T) {
+	dir := t.TempDir()
+	n, err := Init(dir, options(t, "a", peer(t)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &trio{t: t, nodes: []*Node{n}}
+	keys := names("key", 50)
+	g.writeAll(keys)
+	crashed := t.TempDir()
+	if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil { // as a kill -9 leaves it, or older
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(crashed, "LOCK")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	o := options(t, "a", peer(t))
+	if err := Leave(crashed, o); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sievekv.Open(crashed, o.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, key := range keys {
+		if got, err := db.Get(key); err != nil || string(got) != string(value(key)) {
+			t.Errorf("%s: %q %v", key, got, err)
+		}
+	}
+	if err := Leave(crashed, o); !errors.Is(err, ErrNoMember) {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+// Init that was cut after the store's first entry goes on with the same member.
+func TestInit_cut(t *testing.T) {
+	dir := t.TempDir()
+	o := options(t, "a", peer(t))
+	n, err := o.begin(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := Info{ID: randomID(), Name: "a", Peer: o.Peer}
+	err = n.mark(map[string][]byte{markBegun: {1}, markID: idBytes(self.ID), markGroup: make([]byte, 16), markSelf: appendInfo(nil, self)})
+	if err == nil {
+		err = n.openStore(format.StoreMeta{})
+	}
+	if err == nil {
+		err = n.found(self)
+	}
+	if err == nil {
+		err = n.log.SetMark(markBegun, []byte{1})
+	}
+	if err := errors.Join(err, n.closeFiles()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err = Init(dir, o, false); err != nil {
+		t.Fatal(err)
+	}
+	g := &trio{t: t, nodes: []*Node{n}}
+	g.write("key")
+	if n.id != self.ID {
+		t.Errorf("member %x, want %x", n.id, self.ID)
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A name and addresses may have as many bytes as are allowed.
+func TestMembers_long(t *testing.T) {
+	long := strings.Repeat("x", maxText)
+	i := Info{1, long, long, long}
+	if got, rest, err := decodeInfo(appendInfo(nil, i)); err != nil || got != i || len(rest) != 0 {
+		t.Errorf("%v, %d bytes left, %v", got, len(rest), err)
 	}
 }

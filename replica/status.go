@@ -29,6 +29,9 @@ type Status struct {
 	Alarm   error // of a leader that is refused, or why the member has ended; nil if all is well
 }
 
+// errRemoved is the alarm of a member that was removed.
+var errRemoved = errors.New("this member was removed from its group: its content is that of the moment before")
+
 // MemberStatus is a member as another knows it.
 type MemberStatus struct {
 	Info
@@ -92,6 +95,9 @@ func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *S
 	if err := n.m.Failed(); err != nil {
 		s.Alarm, s.Leads, s.Leader = err, false, 0
 	}
+	if _, is := who.infos[n.id]; !is && s.Applied > 0 {
+		s.Alarm, s.Leads, s.Leader = errRemoved, false, 0
+	}
 	if s.Leader == n.id && !s.Leads {
 		s.Leader = 0
 	}
@@ -119,6 +125,7 @@ func (n *Node) Transfer(ctx context.Context, to uint64) error {
 	if !slices.ContainsFunc(s.Members, func(m MemberStatus) bool { return m.ID == to && !m.Learner }) { // raft would ignore it
 		return fmt.Errorf("member %x does not vote, so it cannot lead", to)
 	}
+	n.settle(ctx)
 	n.run.do(func() { n.m.Transfer(to) })
 	return n.until(ctx, func(s *Status) bool { return s.Leader == to })
 }
@@ -162,7 +169,7 @@ func (n *Node) change(ctx context.Context, c *pb.ConfChangeSingle, info []byte, 
 // this member must lead. The error is kv.ErrNotLeader, one that says what is wrong with the info, or that of ctx: then the member may be added.
 func (n *Node) AddMember(ctx context.Context, name, peer, client string) (Token, error) {
 	info := Info{ID: randomID(), Name: name, Peer: peer, Client: client}
-	if err := checkInfo(info); err != nil {
+	if err := errors.Join(checkInfo(info), n.checkPeer(peer)); err != nil {
 		return Token{}, err
 	}
 	for _, other := range n.machine.members.Load().infos {

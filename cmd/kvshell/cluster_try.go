@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -70,12 +71,15 @@ func (sh *shell) try(ctx context.Context, dir string, port int) (err error) {
 		}
 	}
 	fmt.Fprintf(sh.stderr, "a group of %d: try redis-cli -c -p %d, kvshell -p %d cluster status; Ctrl-C ends it\n", tryMembers, port, port)
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-t.ended:
-		return exit.WithCode(exit.Local, fmt.Errorf("cluster try: a member has ended: %w", err))
+	for range tryMembers {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-t.ended: // the others go on
+			fmt.Fprintf(sh.stderr, "a member has ended: %v\n", err)
+		}
 	}
+	return exit.WithCode(exit.Local, errors.New("cluster try: all members have ended"))
 }
 
 func (t *trial) name(i int) string   { return string(rune('a' + i)) }
@@ -127,7 +131,12 @@ func (t *trial) makeToken(ctx context.Context, i int, file string) error {
 			if err == nil {
 				return os.WriteFile(file, out, 0o600)
 			}
-			last = err
+			if e := new(exec.ExitError); errors.As(err, &e) {
+				last = errors.New(strings.TrimSpace(string(e.Stderr)))
+			}
+			if last != nil && strings.Contains(last.Error(), "must have others") {
+				return exit.WithCode(exit.Local, fmt.Errorf("cluster try: %s is gone, and its group knows it: cluster remove %[1]s first, or another DIR", t.name(i)))
+			}
 		}
 		if err := t.pause(ctx); err != nil {
 			return errors.Join(err, last)

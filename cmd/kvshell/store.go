@@ -21,6 +21,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/replica"
 	"github.com/sievekv/sievekv/replica/admin"
 	"github.com/sievekv/sievekv/server"
 )
@@ -164,6 +165,13 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options)) (*kv.DB, error) {
 	o := sh.options(dir, mustExist)
 	change(o)
+	if o.LeaveGroup {
+		member := *o
+		member.LeaveGroup = false
+		if err := replica.Leave(dir, replica.Options{Store: &member, Logger: sh.logger()}); err != nil && !errors.Is(err, replica.ErrNoMember) {
+			return nil, err
+		}
+	}
 	db, err := sh.awaitStore(dir, o)
 	if err != nil {
 		return nil, err

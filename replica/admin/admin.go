@@ -72,7 +72,7 @@ func status(n Node, _ *module.Call) (reply.Reply, error) {
 			reply.Field("peer", reply.BulkString(m.Peer)),
 			reply.Field("client", reply.BulkString(m.Client)),
 			reply.Field("role", reply.BulkString(roleOf(s, m))),
-			reply.Field("healthy", yes(m.Healthy)),
+			reply.Field("healthy", healthy(s, m)),
 			reply.Field("log", reply.Int(int64(m.Log))),
 		))
 	}
@@ -91,8 +91,12 @@ func status(n Node, _ *module.Call) (reply.Reply, error) {
 	), nil
 }
 
-func yes(is bool) reply.Reply {
-	if is {
+// healthy says what the leader knows of the others. They know it of themselves alone.
+func healthy(s *replica.Status, m replica.MemberStatus) reply.Reply {
+	switch {
+	case !s.Leads && m.ID != s.Self:
+		return reply.BulkString("unknown")
+	case m.Healthy:
 		return reply.BulkString("yes")
 	}
 	return reply.BulkString("no")
@@ -144,11 +148,17 @@ func remove(n Node, c *module.Call) (reply.Reply, error) {
 	if err != nil {
 		return reply.Reply{}, err
 	}
-	voters := 0
+	voters, alive := 0, 0
 	for _, other := range n.Status().Members {
 		if !other.Learner && other.ID != m.ID {
 			voters++
+			if other.Healthy {
+				alive++
+			}
 		}
+	}
+	if !m.Learner && alive <= voters/2 {
+		return reply.Errorf("ERR %d of the %d members that would vote then answer, which is no majority: the group would stop. Remove those that do not answer first", alive, voters), nil
 	}
 	if sure := len(c.Args) == 2 && text.FoldCase(c.Args[1]) == "YES"; !sure && (voters < 3 || len(c.Args) > 1) && !m.Learner {
 		return reply.Errorf("ERR %d members would vote then, and a group of fewer than three does not survive the loss of one: add YES if that is meant", voters), nil

@@ -180,7 +180,7 @@ func (m *member) status(ctx context.Context) (s status, err error) {
 	for _, one := range members {
 		f, _ := one.(map[any]any)
 		s.names = append(s.names, fmt.Sprint(f["name"]))
-		s.whole = s.whole && f["role"] != "learner" && f["healthy"] == "yes"
+		s.whole = s.whole && f["role"] != "learner" && f["healthy"] != "no"
 	}
 	s.id, err = strconv.ParseUint(fmt.Sprint(fields["id"]), 16, 64)
 	return s, err

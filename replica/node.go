@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -494,7 +495,7 @@ func (n *Node) setPeers() error {
 			continue
 		}
 		if err := n.checkPeer(info.Peer); err != nil { // the others can be reached all the same
-			n.logger.Error("sievekv: a member cannot be reached", "dir", n.dir, "member", id, "error", err)
+			n.logger.Error("sievekv: a member cannot be reached", "dir", n.dir, "member", hexID(id), "error", err)
 			continue
 		}
 		addrs[id] = info.Peer
@@ -540,14 +541,14 @@ func (n *Node) failed(err error) {
 	if errors.Is(err, ErrClosed) {
 		return
 	}
-	n.logger.Error("sievekv: the member of the group has ended", "dir", n.dir, "member", n.id, "error", err)
+	n.logger.Error("sievekv: the member of the group has ended", "dir", n.dir, "member", hexID(n.id), "error", err)
 	_ = n.DB.Store().Fail(err)
 	n.others.Go(func() { _ = n.wire.Close() }) // so that others see that it is gone
 }
 
 // alarm tells of a leader that is refused.
 func (n *Node) alarm(err error) {
-	n.logger.Error("sievekv: the member of the group refuses its leader", "dir", n.dir, "member", n.id, "error", err)
+	n.logger.Error("sievekv: the member of the group refuses its leader", "dir", n.dir, "member", hexID(n.id), "error", err)
 	n.seen.alarm = err
 }
 
@@ -659,3 +660,6 @@ func (n *Node) removeImages() error {
 	}
 	return err
 }
+
+// hexID is an id as people are shown it.
+func hexID(id uint64) string { return strconv.FormatUint(id, 16) }

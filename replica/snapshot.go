@@ -20,7 +20,7 @@ func (n *Node) sendSnapshot(msg *pb.Message) {
 	if err := n.trySnapshot(msg); err != nil {
 		status = raft.SnapshotFailure
 		if !errors.Is(err, context.Canceled) {
-			n.logger.Warn("sievekv: a snapshot was not sent", "dir", n.dir, "to", msg.GetTo(), "error", err)
+			n.logger.Warn("sievekv: a snapshot was not sent", "dir", n.dir, "to", hexID(msg.GetTo()), "error", err)
 		}
 	}
 	n.run.do(func() { n.m.ReportSnapshot(msg.GetTo(), status) })
@@ -36,7 +36,7 @@ func (n *Node) trySnapshot(msg *pb.Message) error {
 	if err != nil {
 		return err
 	}
-	n.logger.Info("sievekv: a snapshot is sent", "dir", n.dir, "to", msg.GetTo(), "index", i.Applied.Index)
+	n.logger.Info("sievekv: a snapshot is sent", "dir", n.dir, "to", hexID(msg.GetTo()), "index", i.Applied.Index)
 	newer := &pb.Message{
 		Type: msg.Type, To: msg.To, From: msg.From, Term: msg.Term,
 		Snapshot: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: new(i.Applied.Index), Term: new(i.Applied.Term), ConfState: m.state}},
@@ -64,7 +64,7 @@ func (n *Node) receive(ctx context.Context, from uint64, msg *pb.Message, r io.R
 		remove()
 		return err
 	}
-	n.logger.Info("sievekv: a snapshot was received", "dir", n.dir, "from", from, "index", meta.GetIndex(), "keys", t.Keys)
+	n.logger.Info("sievekv: a snapshot was received", "dir", n.dir, "from", hexID(from), "index", meta.GetIndex(), "keys", t.Keys)
 	n.machine.received.add(&staged{at{meta.GetIndex(), meta.GetTerm()}, t, remove})
 	n.run.do(func() { n.m.Step(msg) })
 	return nil
@@ -87,10 +87,10 @@ func (n *Node) promote(commit uint64) {
 			return
 		}
 		id := learners[0]
-		n.logger.Info("sievekv: a learner has everything, and becomes a voter", "dir", n.dir, "member", id)
+		n.logger.Info("sievekv: a learner has everything, and becomes a voter", "dir", n.dir, "member", hexID(id))
 		err := n.m.Change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{{Type: pb.ConfChangeAddNode.Enum(), NodeId: new(id)}}})
 		if err != nil && !errors.Is(err, member.ErrNotLeader) {
-			n.logger.Warn("sievekv: a learner does not become a voter", "dir", n.dir, "member", id, "error", err)
+			n.logger.Warn("sievekv: a learner does not become a voter", "dir", n.dir, "member", hexID(id), "error", err)
 		}
 	})
 }

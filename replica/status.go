@@ -81,7 +81,7 @@ func (n *Node) publish() {
 		}
 	}
 	if role {
-		n.logger.Info("sievekv: the role of the member has changed", "dir", n.dir, "member", n.id, "state", basic.RaftState.String(), "term", basic.GetTerm(), "leader", basic.Lead, "writes", leads != 0)
+		n.logger.Info("sievekv: the role of the member has changed", "dir", n.dir, "member", hexID(n.id), "state", basic.RaftState.String(), "term", basic.GetTerm(), "leader", hexID(basic.Lead), "writes", leads != 0)
 	}
 	s.basic, s.leads, s.members, s.at = basic, leads, who, now
 	n.status.Store(n.makeStatus(basic, leads, who))
@@ -365,7 +365,7 @@ func (n *Node) lookAtDisk() {
 	s := n.Status()
 	if to := s.MostAdvanced(); full && s.Leads && to != 0 && time.Since(n.handed) > handOverEvery {
 		n.handed = time.Now()
-		n.logger.Warn("sievekv: the leadership is handed over, because the disk is full", "dir", n.dir, "to", to)
+		n.logger.Warn("sievekv: the leadership is handed over, because the disk is full", "dir", n.dir, "to", hexID(to))
 		n.run.do(func() { n.m.Transfer(to) })
 	}
 }

@@ -67,7 +67,7 @@ func (t *Transport) serve(c *conn) {
 		err = t.receive(c, h.from)
 	}
 	if t.ctx.Err() == nil && err != nil {
-		t.log.Info("sievekv: a member's connection has ended", "peer", h.from, "error", noEOF(err))
+		t.log.Info("sievekv: a member's connection has ended", "peer", hexID(h.from), "error", noEOF(err))
 	}
 }
 

@@ -43,7 +43,7 @@ func (p *peer) send(m *pb.Message) {
 	if size > maxMessage || len(p.queue) > 0 && p.size+size > p.t.opts.Queue {
 		p.dropped = true
 		if size > maxMessage {
-			p.t.log.Error("sievekv: a message is too large to be sent", "peer", p.id, "bytes", size, "most", maxMessage)
+			p.t.log.Error("sievekv: a message is too large to be sent", "peer", hexID(p.id), "bytes", size, "most", maxMessage)
 		}
 	} else {
 		p.queue = append(p.queue, m)
@@ -77,7 +77,7 @@ func (p *peer) run() {
 		began := time.Now()
 		c, err := p.dial(p.ctx, forMessages)
 		if err == nil {
-			p.t.log.Info("sievekv: a member can be reached", "peer", p.id, "addr", p.addr)
+			p.t.log.Info("sievekv: a member can be reached", "peer", hexID(p.id), "addr", p.addr)
 			told, err = "", p.stream(c)
 		}
 		if p.ctx.Err() != nil {
@@ -87,7 +87,7 @@ func (p *peer) run() {
 		p.t.opts.Unreachable(p.id)
 		if err.Error() != told {
 			told = err.Error()
-			p.t.log.Warn("sievekv: a member cannot be reached", "peer", p.id, "addr", p.addr, "error", told)
+			p.t.log.Warn("sievekv: a member cannot be reached", "peer", hexID(p.id), "addr", p.addr, "error", told)
 		}
 		if time.Since(began) > maxPause {
 			pause = minPause

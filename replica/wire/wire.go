@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -96,7 +97,7 @@ func New(o Options) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{
-		opts: o, secure: s, log: o.Logger.With("member", o.Self), peers: map[uint64]*peer{}, incoming: map[incoming]*conn{},
+		opts: o, secure: s, log: o.Logger.With("member", hexID(o.Self)), peers: map[uint64]*peer{}, incoming: map[incoming]*conn{},
 	}
 	t.ctx, t.end = context.WithCancel(context.Background())
 	t.running.Go(t.accept)
@@ -170,3 +171,6 @@ func (t *Transport) Close() error {
 	}
 	return err
 }
+
+// hexID is an id as people are shown it.
+func hexID(id uint64) string { return strconv.FormatUint(id, 16) }

@@ -18,11 +18,7 @@ func (m *Member) Step(msg *pb.Message) {
 		if m.suspect(msg) || m.Failed() != nil {
 			return nil
 		}
-		err := m.step(msg)
-		if s := msg.GetSnapshot().GetMetadata(); s.GetIndex() != 0 && m.node.BasicStatus().GetCommit() >= s.GetIndex() {
-			m.restored = max(m.restored, s.GetIndex())
-		}
-		return err
+		return m.step(msg)
 	})
 }
 
@@ -44,6 +40,8 @@ func (m *Member) suspect(msg *pb.Message) bool {
 	switch msg.GetType() {
 	case pb.MsgApp:
 		return m.suspectLeader(msg)
+	case pb.MsgReadIndex:
+		return m.answersTooEarly()
 	case pb.MsgVote, pb.MsgPreVote:
 		// A member does not vote before it has its first snapshot, and nobody asks it. One that is asked had data, and a vote: its
 		// directory was emptied. It may have answered for what the candidate lacks.

@@ -59,13 +59,19 @@ func (m *Member) ReportSnapshot(id uint64, status raft.SnapshotStatus) {
 // never does if the question or the answer is lost, or nobody leads yet.
 func (m *Member) ReadIndex(key []byte) {
 	m.guard(func() error {
-		// A leader without other voters answers at once, with the index that it knows to be committed. After a crash that may be
-		// older than what it has acknowledged, until an entry of its own term is committed.
-		if leading := m.leadingTerm(); leading == 0 || m.State().Term == leading {
+		if !m.answersTooEarly() {
 			m.node.ReadIndex(key)
 		}
 		return nil
 	})
+}
+
+// answersTooEarly reports whether raft would answer for an index that is too old. A leader without other voters answers at once,
+// with the index that it knows to be committed. After a crash that may be older than what it has acknowledged, until an entry of
+// its own term is committed.
+func (m *Member) answersTooEarly() bool {
+	leading := m.leadingTerm()
+	return leading != 0 && m.State().Term != leading
 }
 
 // Ready returns the work that there is now, and false if there is none. It is called after every other method.
@@ -90,6 +96,7 @@ func (m *Member) ready() (w Work) {
 		switch msg.GetTo() {
 		case raft.LocalAppendThread:
 			w.Append = append(w.Append, msg)
+			m.restored = max(m.restored, msg.GetSnapshot().GetMetadata().GetIndex()) // raft has it only if it has taken over the members
 		case raft.LocalApplyThread:
 			w.Apply, changed = append(w.Apply, &Task{Message: msg, leading: leading}), false
 		default:

@@ -9,9 +9,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -95,12 +97,17 @@ const logDir = "raft"
 
 // The marks of the log.
 const (
-	markID    = "member"   // 8 bytes, little-endian
-	markGroup = "group"    // 16 bytes
-	markSelf  = "self"     // info of the member when it was made
-	markStore = "identity" // of the store, as format.AppendStoreMeta encodes it; of a member that joins
-	markPeers = "peers"    // of a member that joins: infos of members that it may hear from
-	markBegun = "begun"    // Init or Join has begun, and not ended
+	markID    = "member" // 8 bytes, little-endian
+	markGroup = "group"  // 16 bytes
+	markSelf  = "self"   // info of the member when it was made
+	markPeers = "peers"  // of a member that joins: infos of members that it may hear from
+	markBegun = "begun"  // begunInit or begunJoin, until it has ended
+)
+
+// The values of markBegun. What one has left is not for the other: it has another store.
+const (
+	begunInit = "init"
+	begunJoin = "join"
 )
 
 var (
@@ -118,17 +125,18 @@ func Init(dir string, o Options, adopt bool) (*Node, error) {
 	if err := checkInfo(Info{Name: o.Name, Peer: o.Peer, Client: o.Client}); err != nil {
 		return nil, err
 	}
-	n, err := o.begin(dir, !adopt)
+	n, err := o.begin(dir, begunInit, !adopt)
 	if err != nil {
 		return nil, err
 	}
 	self := Info{ID: randomID(), Name: o.Name, Peer: o.Peer, Client: o.Client}
 	var group [16]byte
-	_, _ = rand.Read(group[:])                                                        // never fails
-	if stored, e := n.made(); e == nil && n.readMarks() == nil && stored.ID == n.id { // an earlier Init was cut: its entry may be in the store
+	_, _ = rand.Read(group[:]) // never fails
+	// If an earlier Init was cut, its entry may be in the store.
+	if stored, e := n.made(); e == nil && n.readMarks() == nil && stored.ID == n.id {
 		self.ID, group = n.id, n.group
 	}
-	err = n.mark(map[string][]byte{markBegun: {1}, markID: idBytes(self.ID), markGroup: group[:], markSelf: appendInfo(nil, self)})
+	err = n.mark(map[string][]byte{markBegun: []byte(begunInit), markID: idBytes(self.ID), markGroup: group[:], markSelf: appendInfo(nil, self)})
 	if err == nil {
 		err = n.listenFirst(self.Peer)
 	}
@@ -175,14 +183,13 @@ func (n *Node) found(self Info) error {
 
 // Join makes a member of a group that has made the token. It has nothing at first, and gets everything from the group.
 func Join(dir string, o Options, t Token) (*Node, error) {
-	n, err := o.begin(dir, true)
+	n, err := o.begin(dir, begunJoin, true)
 	if err != nil {
 		return nil, err
 	}
-	identity := format.AppendStoreMeta(nil, t.identity)
 	err = n.mark(map[string][]byte{
-		markBegun: {1}, markID: idBytes(t.self.ID), markGroup: t.group[:], markSelf: appendInfo(nil, t.self),
-		markStore: identity, markPeers: appendInfos(nil, t.peers),
+		markBegun: []byte(begunJoin), markID: idBytes(t.self.ID), markGroup: t.group[:], markSelf: appendInfo(nil, t.self),
+		markPeers: appendInfos(nil, t.peers),
 	})
 	if err == nil {
 		err = n.listenFirst(t.self.Peer)
@@ -211,16 +218,8 @@ func Open(dir string, o Options) (*Node, error) {
 	if err := n.readMarks(); err != nil {
 		return nil, errors.Join(err, n.closeFiles())
 	}
-	var identity format.StoreMeta
-	if stored, err := n.log.Mark(markStore); err != nil {
-		return nil, errors.Join(err, n.closeFiles())
-	} else if stored != nil {
-		if identity, err = format.DecodeStoreMeta(stored); err != nil {
-			return nil, errors.Join(err, n.closeFiles())
-		}
-	}
 	n.opts.Store.MustExist = true // a new one would be empty, and be opened alone later
-	if err := n.openStore(identity); err != nil {
+	if err := n.openStore(format.StoreMeta{}); err != nil {
 		return nil, errors.Join(err, n.closeFiles())
 	}
 	return n.start()
@@ -250,19 +249,34 @@ func (n *Node) checkPeer(peer string) error {
 	return nil
 }
 
-// begin opens the log of a member that is to be made.
-func (o Options) begin(dir string, empty bool) (*Node, error) {
+// begin opens the log of a member that is to be made by Init or Join. One that was cut may go on. Otherwise the directory has to be
+// empty, if that is asked for: this is found out before a log is made in it.
+func (o Options) begin(dir, how string, empty bool) (*Node, error) {
+	fs := vfs.Default
+	if o.Store != nil && o.Store.FS != nil {
+		fs = o.Store.FS
+	}
+	var other error
+	if empty {
+		var hasLog bool
+		if hasLog, other = checkEmpty(fs, dir); other != nil && !hasLog {
+			return nil, other
+		}
+	}
 	n, err := o.open(dir, false)
 	if err != nil {
 		return nil, err
 	}
 	id, err := n.log.Mark(markID)
 	begun, e := n.log.Mark(markBegun)
-	if err = errors.Join(err, e); err == nil && id != nil && begun == nil {
+	switch err = errors.Join(err, e); {
+	case err != nil:
+	case begun == nil && id != nil:
 		err = fmt.Errorf("%s: %w", dir, ErrMember)
-	}
-	if err == nil && empty && begun == nil {
-		err = n.checkEmpty()
+	case begun == nil:
+		err = other
+	case begun != nil && string(begun) != how:
+		err = fmt.Errorf("%s has what a %s has left that was cut: do that again, or take another directory", dir, begun)
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.closeFiles())
@@ -270,18 +284,21 @@ func (o Options) begin(dir string, empty bool) (*Node, error) {
 	return n, nil
 }
 
-// checkEmpty refuses a directory with anything but the log.
-func (n *Node) checkEmpty() error {
-	names, err := n.fs.List(n.dir)
-	if err != nil {
-		return err
+// checkEmpty returns an error for a directory that has anything but a log, and whether it has one.
+func checkEmpty(fs vfs.FS, dir string) (hasLog bool, err error) {
+	names, err := fs.List(dir)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
 	}
+	slices.Sort(names)
 	for _, name := range names {
-		if name != logDir {
-			return fmt.Errorf("%s is not empty: it has %s", n.dir, name)
+		if name == logDir {
+			hasLog = true
+		} else if err == nil {
+			err = fmt.Errorf("%s is not empty: it has %s; only Init takes a store that exists, with adopt (--cluster init --adopt)", dir, name)
 		}
 	}
-	return nil
+	return hasLog, err
 }
 
 // open opens the log.
@@ -319,7 +336,7 @@ func (n *Node) logFailed(err error) {
 }
 
 func (n *Node) mark(marks map[string][]byte) error {
-	for _, name := range []string{markBegun, markID, markGroup, markSelf, markStore, markPeers} { // begun first
+	for _, name := range []string{markBegun, markID, markGroup, markSelf, markPeers} { // begun first
 		if value := marks[name]; value != nil {
 			if err := n.log.SetMark(name, value); err != nil {
 				return err
@@ -344,7 +361,7 @@ func (n *Node) readMarks() error {
 	return nil
 }
 
-// openStore opens the store, which gets this identity if it is new.
+// openStore opens the store, which gets this identity if it is new; a random one if that is zero.
 func (n *Node) openStore(identity format.StoreMeta) error {
 	o := *n.opts.Store
 	o.Log, o.Identity = n, identity

@@ -501,12 +501,12 @@ func TestLeave(t *testing.T) {
 func TestInit_cut(t *testing.T) {
 	dir := t.TempDir()
 	o := options(t, "a", peer(t))
-	n, err := o.begin(dir, true)
+	n, err := o.begin(dir, begunInit, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	self := Info{ID: randomID(), Name: "a", Peer: o.Peer}
-	err = n.mark(map[string][]byte{markBegun: {1}, markID: idBytes(self.ID), markGroup: make([]byte, 16), markSelf: appendInfo(nil, self)})
+	err = n.mark(map[string][]byte{markBegun: []byte(begunInit), markID: idBytes(self.ID), markGroup: make([]byte, 16), markSelf: appendInfo(nil, self)})
 	if err == nil {
 		err = n.openStore(format.StoreMeta{})
 	}
@@ -514,7 +514,7 @@ func TestInit_cut(t *testing.T) {
 		err = n.found(self)
 	}
 	if err == nil {
-		err = n.log.SetMark(markBegun, []byte{1})
+		err = n.log.SetMark(markBegun, []byte(begunInit))
 	}
 	if err := errors.Join(err, n.closeFiles()); err != nil {
 		t.Fatal(err)
@@ -538,5 +538,34 @@ func TestMembers_long(t *testing.T) {
 	i := Info{1, long, long, long}
 	if got, rest, err := decodeInfo(appendInfo(nil, i)); err != nil || got != i || len(rest) != 0 {
 		t.Errorf("%v, %d bytes left, %v", got, len(rest), err)
+	}
+}
+
+// What Join has left that was cut is not for Init, nor the other way round: the stores have other identities.
+func TestInit_afterJoin(t *testing.T) {
+	for how, other := range map[string]string{begunInit: begunJoin, begunJoin: begunInit} {
+		dir := t.TempDir()
+		o := options(t, "a", peer(t))
+		n, err := o.begin(dir, how, true)
+		if err == nil {
+			err = errors.Join(n.mark(map[string][]byte{markBegun: []byte(how), markID: idBytes(1), markGroup: make([]byte, 16)}), n.closeFiles())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.begin(dir, other, true); err == nil || !strings.Contains(err.Error(), "has what a "+how+" has left that was cut") {
+			t.Errorf("%s after %s: %v", other, how, err)
+		}
+	}
+	// A directory that is not empty is refused before anything is made in it.
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "something"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Init(dir, options(t, "a", peer(t)), false); err == nil || !strings.Contains(err.Error(), "is not empty: it has something") {
+		t.Errorf("init: %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("it has %v, %v", entries, err)
 	}
 }

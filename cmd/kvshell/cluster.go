@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +20,12 @@ func (sh *shell) clusterCommand() *cobra.Command {
 		Use:   "cluster WORD",
 		Short: "Looks at a group of stores, and changes it",
 		Long:  clusterHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return exit.Usagef("cluster: no word is called %q: want status, token, transfer, remove or try", args[0])
+		},
 	}
 	word := func(use, short string, least, most int, words func(args []string) []string) {
 		cmd.AddCommand(&cobra.Command{
@@ -47,7 +55,13 @@ func (sh *shell) clusterCommand() *cobra.Command {
 	return cmd
 }
 
-const clusterHelp = `cluster asks a member of a group, which -h, -p or -u names, and has it change the group. A MEMBER is named by its name, its
+const clusterHelp = `status                                   what the member knows of the group
+token NAME PEER-ADDR [CLIENT-ADDR]       adds a member, and prints the token with which it joins
+transfer [MEMBER]                        hands the leadership over
+remove MEMBER [--yes]                    removes a member for good
+try DIR [--port PORT]                    runs a group of three on this machine
+
+cluster asks a member of a group, which -h, -p or -u names, and has it change the group. A MEMBER is named by its name, its
 peer address or its id.
 
 A group is made by kvshell serve --cluster init. For each other member, token adds it and prints a token, with which kvshell
@@ -79,6 +93,9 @@ func (sh *shell) askMember(ctx context.Context, words []string) (err error) {
 	r, err := c.Do(ctx, args)
 	if err != nil {
 		return err
+	}
+	if r.IsError() && strings.HasPrefix(r.Err().Error(), "ERR unknown command") {
+		return exit.WithCode(exit.Local, errors.New("cluster: the store of this server is a member of no group"))
 	}
 	if r.IsError() {
 		return exit.WithCode(exit.Local, r.Err())

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -90,7 +91,7 @@ func (f *ClusterFlags) check(addr string) error {
 	if f.word == "" && f.peerListen != "" {
 		return exit.Usagef("serve: --peer-listen is for --cluster, which is not given")
 	}
-	return checkAddress("peer-listen", f.peerListen)
+	return cmp.Or(checkAddress("peer-listen", f.peerListen), checkAddress("peer-addr", f.peerAddr), checkAddress("client-addr", f.clientAddr))
 }
 
 // OpenMember opens the store of a directory as a member of a group.

@@ -24,14 +24,11 @@ import (
 // It returns an error if the index is not the next one, or the record is no such record (ErrCorrupt): then nothing was applied.
 // The caller must not go on with the log after an error.
 func (db *DB) ApplyMessage(m *storage.Message) error {
-	if err := db.enter(); err != nil {
+	g, err := db.enterMember()
+	if err != nil {
 		return err
 	}
 	defer db.exit()
-	g := db.store.Group
-	if g == nil {
-		return errNoMember
-	}
 	db.applying.Lock()
 	defer db.applying.Unlock()
 	b := &db.message
@@ -44,9 +41,21 @@ func (db *DB) ApplyMessage(m *storage.Message) error {
 	if err := g.IsNext(m); err != nil {
 		return err
 	}
-	err := db.applyMessage(m, b)
+	err = db.applyMessage(m, b)
 	db.millis.Store(m.Millis)
 	return err
+}
+
+// enterMember is enter for what only a member of a group does.
+func (db *DB) enterMember() (*storage.Group, error) {
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
+	if db.store.Group == nil {
+		db.exit()
+		return nil, errNoMember
+	}
+	return db.store.Group, nil
 }
 
 var errNoMember = errors.New("kv: the store is no member of a group (Options.Log)")
@@ -152,14 +161,11 @@ func (p *applier) tellWatches(b *storage.Batch) {
 // Lead has the store take writes, in a term of the group's log. The apply loop calls it, once it has applied the entry with which
 // the term begins, and so all before it. Proposals name the term.
 func (db *DB) Lead(term uint64) error {
-	if err := db.enter(); err != nil {
+	g, err := db.enterMember()
+	if err != nil {
 		return err
 	}
 	defer db.exit()
-	g := db.store.Group
-	if g == nil {
-		return errNoMember
-	}
 	db.applying.Lock()
 	defer db.applying.Unlock()
 	if g.MayForget() {
@@ -186,14 +192,11 @@ func (db *DB) readMetaAgain() error {
 // Follow ends the leadership, and has memory forget everything that the log does not have yet: it may come later, as a message of
 // the log, or never. The apply loop calls it. Writes that wait return ErrOutcomeUnknown. It does nothing in a store that does not lead.
 func (db *DB) Follow() error {
-	if err := db.enter(); err != nil {
+	g, err := db.enterMember()
+	if err != nil {
 		return err
 	}
 	defer db.exit()
-	g := db.store.Group
-	if g == nil {
-		return errNoMember
-	}
 	if !g.Resign() {
 		return nil
 	}
@@ -237,14 +240,12 @@ func (db *DB) Applied() (applied format.Applied, members []byte, err error) {
 // SyncStore brings what a member has applied to stable storage, and returns the index up to which it is there: the group's log is
 // not needed any more up to it, as far as this store is concerned. Commits do not sync the store of a member.
 func (db *DB) SyncStore() (index uint64, err error) {
-	if err := db.enter(); err != nil {
+	g, err := db.enterMember()
+	if err != nil {
 		return 0, err
 	}
 	defer db.exit()
-	if db.store.Group == nil {
-		return 0, errNoMember
-	}
-	return db.store.Group.SyncStore()
+	return g.SyncStore()
 }
 
 // BeginAnswer returns what EndAnswer takes, for a caller that is about to read.

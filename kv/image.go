@@ -56,15 +56,17 @@ func (db *DB) ReceiveImage(ctx context.Context, dir string, r io.Reader) (image.
 // Install puts an image in the place of everything that this member has, at once, and durably: a crash leaves the old or the new.
 // The apply loop calls it, on a store that does not lead. Snapshots that are open return ErrReplaced from then on.
 func (db *DB) Install(ctx context.Context, t image.Tables) error {
-	if err := db.enter(); err != nil {
+	g, err := db.enterMember()
+	if err != nil {
 		return err
 	}
 	defer db.exit()
-	if db.store.Group == nil {
-		return errNoMember
-	}
 	db.applying.Lock()
 	defer db.applying.Unlock()
+	db.idMu.Lock() // before apply, as in readMetaAgain
+	defer db.idMu.Unlock()
+	db.secretMu.Lock()
+	defer db.secretMu.Unlock()
 	db.lockApply()
 	defer db.apply.Unlock()
 	db.word.Add(seqOdd)
@@ -72,12 +74,9 @@ func (db *DB) Install(ctx context.Context, t image.Tables) error {
 	if err := db.store.Replace(ctx, t); err != nil {
 		return err
 	}
-	db.idMu.Lock()
-	defer db.idMu.Unlock()
-	db.secretMu.Lock()
-	defer db.secretMu.Unlock()
+	db.millis.Store(g.Applied().Millis)
 	db.expiry.Lower([]byte{format.TagExpiry})
-	return db.store.Group.Forget(func() error {
+	return g.Forget(func() error {
 		if err := db.forget(); err != nil {
 			return err
 		}

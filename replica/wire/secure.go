@@ -61,13 +61,13 @@ func (s secure) serve(c net.Conn) net.Conn {
 // dial returns the dialing side of a connection.
 func (s secure) dial(c net.Conn) (net.Conn, error) {
 	if s.client == nil {
-		return c, checkLoopback(c.RemoteAddr().String()) // a name may lead anywhere
+		return c, CheckLoopback(c.RemoteAddr().String()) // a name may lead anywhere
 	}
 	return tls.Client(c, s.client), nil
 }
 
-// checkLoopback returns an error if an address is not one of this machine.
-func checkLoopback(addr string) error {
+// CheckLoopback returns an error if an address is not one of this machine.
+func CheckLoopback(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("address %q: %w", addr, err)

@@ -91,7 +91,7 @@ func New(o Options) (*Transport, error) {
 	}
 	s, err := newSecure(o.TLS)
 	if err == nil && o.TLS == nil {
-		err = checkLoopback(o.Listener.Addr().String())
+		err = CheckLoopback(o.Listener.Addr().String())
 	}
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func New(o Options) (*Transport, error) {
 func (t *Transport) SetPeers(addrs map[uint64]string) error {
 	for id, addr := range addrs {
 		if id != t.opts.Self && t.opts.TLS == nil {
-			if err := checkLoopback(addr); err != nil {
+			if err := CheckLoopback(addr); err != nil {
 				return err
 			}
 		}

@@ -32,7 +32,7 @@ var logs = []mutation{
 	inWire("a member speaks for another", "accept.go", "m.GetFrom() != from && !passedOn ||", "m.GetFrom() != from && !passedOn && false ||"),
 	inWire("a client needs no certificate", "secure.go", "tls.RequireAndVerifyClientCert", "tls.RequestClientCert"),
 	inWire("a server of another CA is dialed", "secure.go", "return verify(state, c.RootCAs)", "return nil"),
-	inWire("filters leave the machine in the clear", "wire.go", "err = checkLoopback(o.Listener.Addr().String())", "err = nil"),
+	inWire("filters leave the machine in the clear", "wire.go", "err = CheckLoopback(o.Listener.Addr().String())", "err = nil"),
 	inWire("a frame is as long as it says", "frame.go", "if n > uint32(most) {", "if false {"),
 	inWire("there may be any number of strangers", "accept.go", "if len(t.strangers) >= maxStrangers {", "if false {"),
 	inWire("a queue has no bound", "peer.go", "len(p.queue) > 0 && p.size+size > p.t.opts.Queue", "false"),

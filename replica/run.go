@@ -18,11 +18,10 @@ type runner struct {
 	failed  func(error)
 	applied func()
 
-	steps   *queue[func()] // for raft's goroutine
-	appends *queue[*pb.Message]
-	tasks   *queue[*member.Task]
-
-	cuts *queue[cut]
+	steps   *queue[func()]       // for raft's goroutine
+	appends *queue[*pb.Message]  // for the log's
+	cuts    *queue[cut]          // for the log's
+	tasks   *queue[*member.Task] // for the applier's
 
 	stop  chan struct{}
 	ended sync.WaitGroup

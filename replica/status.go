@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -26,7 +27,7 @@ type Status struct {
 	Applied uint64 // index up to which the member has applied the log
 	Commit  uint64 // index up to which it knows that the log is committed
 	Members []MemberStatus
-	Alarm   error // of a leader that is refused, or why the member has ended; nil if all is well
+	Alarm   error // the last reason since the start to refuse a leader or a vote, or why the member has ended; nil if all is well
 }
 
 // errRemoved is the alarm of a member that was removed.
@@ -109,9 +110,7 @@ func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *S
 			Healthy: id == n.id || !known || p.RecentActive, Log: p.Match,
 		})
 	}
-	slices.SortFunc(s.Members, func(a, b MemberStatus) int {
-		return slices.Compare(idBytes(a.ID), idBytes(b.ID))
-	})
+	slices.SortFunc(s.Members, func(a, b MemberStatus) int { return cmp.Compare(a.ID, b.ID) })
 	return s
 }
 

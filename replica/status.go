@@ -115,7 +115,7 @@ func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *S
 }
 
 // Transfer hands the leadership to another member, and returns when it leads. The error is kv.ErrNotLeader, that of ctx, or says that
-// the member does not vote.
+// the member does not vote, that another leads now, or that this one goes on leading because the other has not taken over.
 func (n *Node) Transfer(ctx context.Context, to uint64) error {
 	s := n.Status()
 	if !s.Leads {
@@ -126,7 +126,21 @@ func (n *Node) Transfer(ctx context.Context, to uint64) error {
 	}
 	n.settle(ctx)
 	n.run.do(func() { n.m.Transfer(to) })
-	return n.until(ctx, func(s *Status) bool { return s.Leader == to })
+	var leader uint64
+	asked := time.Now()
+	err := n.until(ctx, func(s *Status) bool {
+		leader = s.Leader
+		return leader != 0 && leader != n.id || leader == n.id && time.Since(asked) > 2*electionTimeout // raft gives up after one
+	})
+	switch {
+	case err != nil:
+		return err
+	case leader == n.id:
+		return fmt.Errorf("member %x has not taken over within %v: this one goes on leading", to, 2*electionTimeout)
+	case leader != to:
+		return fmt.Errorf("member %x leads now, in place of %x", leader, to)
+	}
+	return nil
 }
 
 // until waits for a status.
@@ -145,7 +159,8 @@ func (n *Node) until(ctx context.Context, is func(*Status) bool) error {
 	return nil
 }
 
-// change makes a change of the members, and returns when this member has applied it.
+// change makes a change of the members, and returns when this member has applied it. The error is kv.ErrOutcomeUnknown if this member
+// ceases to lead before that.
 func (n *Node) change(ctx context.Context, c *pb.ConfChangeSingle, info []byte, made func(*members) bool) error {
 	proposed := make(chan error, 1)
 	n.run.do(func() {
@@ -161,11 +176,17 @@ func (n *Node) change(ctx context.Context, c *pb.ConfChangeSingle, info []byte, 
 	case <-n.ctx.Done():
 		return ErrClosed
 	}
-	return n.until(ctx, func(*Status) bool { return made(n.machine.members.Load()) })
+	is := func() bool { return made(n.machine.members.Load()) }
+	err := n.until(ctx, func(s *Status) bool { return is() || !s.Leads })
+	if err == nil && !is() {
+		err = kv.ErrOutcomeUnknown
+	}
+	return err
 }
 
 // AddMember adds a member, which does not vote until it has everything, and returns the token with which it joins. The store of
-// this member must lead. The error is kv.ErrNotLeader, one that says what is wrong with the info, or that of ctx: then the member may be added.
+// this member must lead. The error is kv.ErrNotLeader, one that says what is wrong with the info, or kv.ErrOutcomeUnknown or that of
+// ctx: then the member may be added.
 func (n *Node) AddMember(ctx context.Context, name, peer, client string) (Token, error) {
 	info := Info{ID: randomID(), Name: name, Peer: peer, Client: client}
 	if err := errors.Join(checkInfo(info), n.checkPeer(peer)); err != nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// beside is how often the limit of memory a server may have beside other load: the limit of Go's collector is soft, and a machine that
+// underLoad is how often the limit of memory a server may have beside other load: the limit of Go's collector is soft, and a machine that
 // is busy has it late. A server without a bound of its own takes gigabytes. The program holds it to the limit itself.
-const beside = 2
+const underLoad = 2
 
 // A server that many attack takes no more memory than it is to, and answers others.
 func TestAttack(t *testing.T) {
@@ -22,7 +22,7 @@ func TestAttack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.limit = beside * r.limit
+		r.limit = underLoad * r.limit
 		if err := r.verdict(); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestScenes(t *testing.T) {
 			s.connections, s.duration, s.seed = 30, time.Second, 1
 			r, err := attackServer(program, t.TempDir(), s)
 			if err == nil {
-				r.limit = beside * r.limit
+				r.limit = underLoad * r.limit
 				err = r.verdict()
 			}
 			if err != nil {

@@ -2,6 +2,7 @@ package member
 
 import (
 	"fmt"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/confchange"
@@ -59,7 +60,7 @@ func (m *Member) apply(t *Task) error {
 		}
 		begins := e.GetType() == pb.EntryNormal && len(e.GetData()) == 0 && e.GetTerm() == t.leading && m.leads != t.leading
 		resumes := to.Own && to.Message.Flags&entry.Control != 0
-		if begins || resumes {
+		if (begins || resumes) && slices.Contains(to.State.Members.GetVoters(), m.id) { // an earlier leader may have removed this one
 			if err := m.lead(t.leading); err != nil {
 				return err
 			}

@@ -159,6 +159,8 @@ type Member struct {
 	resuming   uint64  // number of the leadership that resume has ended
 	pausedTerm uint64  // of the leadership that is paused
 	sent       uint64  // the last index that was sent to any member in that term
+	changing   uint64  // index of a change of the members that this leader has put into the log, and raft has not taken over yet; else 0
+	held       []held  // proposals that wait for it
 	refused    refused // the leader that is refused
 
 	leadership atomic.Uint64 // number of the last one; written by the applier

@@ -35,25 +35,55 @@ func (m *Member) Propose(p Proposal) {
 			p.Done(ErrNotLeader)
 			return nil
 		}
-		if !m.propose(p) {
-			m.paused, m.pausedTerm = p.Number, p.Term
+		if id := m.tickets.add(p.Term, p.Done); m.changing == 0 {
+			m.propose(id, p)
+		} else {
+			m.held = append(m.held, held{id, p})
 		}
 		return nil
 	})
 }
 
-// propose gives a proposal to raft, and reports whether raft took it.
-func (m *Member) propose(p Proposal) bool {
-	state := m.State()
-	msg := entry.Message{
-		Flags: p.Flags, Millis: m.now(), Level: m.level, Base: entry.At(state.Applied), Record: p.Record,
-		Proposal: m.tickets.add(p.Term, p.Done),
+// propose gives a proposal to raft. If raft drops it, the leadership is over for the machine.
+func (m *Member) propose(id uint64, p Proposal) {
+	if !m.give(id, p) {
+		m.paused, m.pausedTerm = p.Number, p.Term
 	}
+}
+
+// give gives a proposal to raft, and reports whether raft took it.
+func (m *Member) give(id uint64, p Proposal) bool {
+	state := m.State()
+	msg := entry.Message{Flags: p.Flags, Millis: m.now(), Level: m.level, Base: entry.At(state.Applied), Record: p.Record, Proposal: id}
 	if err := m.node.Propose(msg.Append(make([]byte, 0, msg.Size()))); err != nil {
-		m.tickets.end(msg.Proposal, ErrNotLeader)
+		m.tickets.end(id, ErrNotLeader)
 		return false
 	}
 	return true
+}
+
+// held is a proposal that waits, because a change of the members is under way. With entries behind the change a member that it
+// removes could have a longer log than the others: a leader sends its entries before it has synced them. Such a member does not vote
+// for the others and cannot lead. A group of two would have no leader any more.
+type held struct {
+	id uint64
+	Proposal
+}
+
+// release proposes what was held, once raft has taken over a change of the members.
+func (m *Member) release(index uint64) {
+	if m.changing == 0 || index < m.changing {
+		return
+	}
+	waiting := m.held
+	m.changing, m.held = 0, nil
+	for _, h := range waiting {
+		if h.Number == m.paused {
+			m.tickets.end(h.id, ErrNotLeader)
+		} else {
+			m.propose(h.id, h.Proposal)
+		}
+	}
 }
 
 // resume begins another leadership of the same term, if raft takes proposals again. The machine is told when the message that says
@@ -62,10 +92,11 @@ func (m *Member) propose(p Proposal) bool {
 func (m *Member) resume() {
 	status := m.node.BasicStatus()
 	if m.paused == m.resuming || m.paused != m.leadership.Load() || status.RaftState != raft.StateLeader || status.GetTerm() != m.pausedTerm ||
-		status.LeadTransferee != 0 {
+		status.LeadTransferee != 0 || m.changing != 0 {
 		return
 	}
-	if m.propose(Proposal{Leadership: Leadership{Term: status.GetTerm()}, Flags: entry.Control, Done: func(error) {}}) {
+	p := Proposal{Leadership: Leadership{Term: status.GetTerm()}, Flags: entry.Control, Done: func(error) {}}
+	if m.give(m.tickets.add(p.Term, p.Done), p) {
 		m.resuming = m.paused
 	}
 }

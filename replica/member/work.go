@@ -90,13 +90,14 @@ func (m *Member) ready() (w Work) {
 	leading := m.leadingTerm()
 	changed := leading != m.leading
 	if changed {
-		m.leading, m.sent = leading, 0
+		m.leading, m.sent, m.changing, m.held = leading, 0, 0, nil // what was held ends with the leadership
 	}
 	for _, msg := range rd.Messages {
 		switch msg.GetTo() {
 		case raft.LocalAppendThread:
 			w.Append = append(w.Append, msg)
 			m.restored = max(m.restored, msg.GetSnapshot().GetMetadata().GetIndex()) // raft has it only if it has taken over the members
+			m.noteChanges(msg)
 		case raft.LocalApplyThread:
 			w.Apply, changed = append(w.Apply, &Task{Message: msg, leading: leading}), false
 		default:
@@ -109,6 +110,15 @@ func (m *Member) ready() (w Work) {
 	}
 	w.Reads = rd.ReadStates
 	return w
+}
+
+// noteChanges notes that a leader has put a change of the members into its log.
+func (m *Member) noteChanges(msg *pb.Message) {
+	for _, e := range msg.GetEntries() {
+		if m.leading != 0 && e.GetTerm() == m.leading && e.GetType() != pb.EntryNormal {
+			m.changing = e.GetIndex()
+		}
+	}
 }
 
 // leadingTerm returns the term in which raft leads, else 0.
@@ -224,6 +234,7 @@ func (m *Member) DeliverApplied(t *Task) {
 			if c.index > m.restored { // otherwise raft has the members of a later index from a snapshot
 				m.node.ApplyConfChange(c.change)
 			}
+			m.release(c.index)
 		}
 		return nil
 	})

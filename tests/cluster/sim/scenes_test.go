@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -216,4 +217,72 @@ func TestScene_lonelyRead(t *testing.T) {
 	if s.err != nil || s.result.Reads == 0 {
 		t.Errorf("%d reads answered, %v", s.result.Reads, s.err)
 	}
+}
+
+// A leader that has put the removal of a member into its log puts nothing behind it until raft has taken that over. What was proposed
+// meanwhile is committed then.
+func TestScene_removal(t *testing.T) {
+	s := newSim(1, Options{Members: 2})
+	s.quiet = true
+	s.commit(t, 3)
+	leads, removed := s.leader()
+	before := len(s.truth.acked)
+	leads.remove(t, removed)
+	for range 3 {
+		s.propose()
+	}
+	last := leads.m.State()
+	for len(s.air) > 0 {
+		s.receive(0)
+		removed.work() // the leader does not write in this time
+	}
+	if end, err := removed.disk.LastIndex(); err != nil || end != last.Index+1 {
+		t.Errorf("the removed member has the log up to index %d, %v, want its removal at %d and no more", end, err, last.Index+1)
+	}
+	s.commit(t, 1)
+	if got := len(s.truth.acked) - before; got != 4 || s.err != nil {
+		t.Errorf("%d records committed, want 4: %v", got, s.err)
+	}
+}
+
+// A leader that finds its own removal in its log does not take writes in the moment before raft takes that over.
+func TestScene_removedLeader(t *testing.T) {
+	s := newSim(1, Options{Members: 3})
+	s.quiet = true
+	s.commit(t, 3)
+	leads, removed := s.leader()
+	leads.remove(t, removed)
+	for len(s.air) > 0 {
+		s.receive(0)
+		removed.work()
+	}
+	leads.crash()
+	removed.do(func() { removed.m.Campaign() })
+	for i := 0; slices.Contains(removed.m.State().Members.GetVoters(), removed.id) && i < 200; i++ {
+		removed.do(func() { removed.m.Campaign() })
+		s.round()
+	}
+	if hs := removed.disk.HardState(); hs.GetVote() != removed.id || removed.m.State().Term != hs.GetTerm() {
+		t.Fatalf("the removed member was not elected: it has the term %d and voted for %d", hs.GetTerm(), hs.GetVote())
+	}
+	elected := removed.m.State().Term
+	leads.restart()
+	s.commit(t, 3)
+	if who, took := s.truth.leaders[elected]; took {
+		t.Errorf("node %d took writes in term %d, when it was removed", who, elected)
+	}
+	if s.err != nil {
+		t.Error(s.err)
+	}
+}
+
+// remove has a leader propose the removal of a member.
+func (n *node) remove(t *testing.T, who *node) {
+	t.Helper()
+	n.do(func() {
+		c := pb.ConfChangeSingle{Type: pb.ConfChangeRemoveNode.Enum(), NodeId: new(who.id)}
+		if err := n.m.Change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{&c}}); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -4,7 +4,8 @@
 //	go run ./tests/cluster --seeds 100000
 //	go run ./tests/cluster --from 4711 --seeds 1
 //
-// With --rounds it runs a group of processes instead, and does so many bad things to it: see package rounds.
+// With --rounds it runs groups of processes instead, and does so many bad things to them: see package rounds. The first half is without
+// TLS between the members, the second, whose seed is the next one, with it.
 //
 //	go run ./tests/cluster --rounds 100
 //
@@ -36,10 +37,14 @@ func main() {
 	sync := flag.String("sync", "always", "level of the writes of the rounds; below always some are lost, which shows that the rounds find it")
 	program := flag.String("kvshell", "", "program for the rounds (default: it is built)")
 	worker := flag.Bool("worker", false, "run the seeds in this process, and print a line of JSON")
+	member := flag.String("member", "", "serve a member of the rounds, whose disk is in memory, as this JSON says")
 	flag.Parse()
 	run := inProcesses
 	if *worker {
 		run = inThis
+	}
+	if *member != "" {
+		run = func(uint64, uint64, io.Writer) error { return rounds.ServeMember(*member) }
 	}
 	if *n > 0 {
 		run = func(seed, _ uint64, w io.Writer) error {

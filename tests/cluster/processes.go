@@ -7,13 +7,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/sievekv/sievekv/tests/cluster/rounds"
 	"github.com/sievekv/sievekv/tests/process"
 )
 
-// inRounds runs rounds with a group of processes. If something is wrong, what the group has left is kept.
+// inRounds runs rounds with a group of processes, half of them with TLS. If something is wrong, what the group has left is kept.
 func inRounds(o rounds.Options, only string, w io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -30,14 +31,35 @@ func inRounds(o rounds.Options, only string, w io.Writer) error {
 		defer func() { _ = built.Remove() }() // it is in a temporary directory
 		o.Program = built.Path()
 	}
-	var err error
-	if o.Dir, err = os.MkdirTemp("", "rounds"); err != nil {
+	program, err := os.Executable()
+	if err != nil {
 		return err
 	}
-	result, err := rounds.Run(ctx, o)
-	fmt.Fprint(w, result)
+	o.Member = []string{program, "-member"}
+	dir, err := os.MkdirTemp("", "rounds")
 	if err != nil {
-		return errors.Join(err, fmt.Errorf("the stores and logs are in %s", o.Dir))
+		return err
 	}
-	return os.RemoveAll(o.Dir)
+	var all rounds.Result
+	n := o.Rounds
+	for _, half := range []struct {
+		name   string
+		tls    bool
+		rounds int
+	}{{"plain", false, n - n/2}, {"tls", true, n / 2}} {
+		o.Dir, o.TLS, o.Rounds = filepath.Join(dir, half.name), half.tls, half.rounds
+		if o.Rounds == 0 || err != nil {
+			continue
+		}
+		if err = os.Mkdir(o.Dir, 0o700); err == nil {
+			var result rounds.Result
+			result, err = rounds.Run(ctx, o)
+			all.Add(result)
+			o.Seed++
+		}
+	}
+	if fmt.Fprint(w, all); err != nil {
+		return errors.Join(err, fmt.Errorf("the stores and logs are in %s", dir))
+	}
+	return os.RemoveAll(dir)
 }

@@ -47,6 +47,9 @@ var ErrShort = errors.New("short write")
 type FS struct {
 	vfs.FS
 	Before func(s Site, name string) error
+
+	// Around, if it is not nil, makes each call that Before lets pass, or does not.
+	Around func(s Site, call func() error) error
 }
 
 // Unwritable returns a file system that refuses every change with an error, as read-only media and directories of others
@@ -68,6 +71,9 @@ func Unwritable(fsys vfs.FS, why error, locks bool) *FS {
 func (f *FS) call(op, name string, call func() error) error {
 	if err := f.Before(Site{op, ClassOf(name)}, name); err != nil {
 		return &os.PathError{Op: op, Path: name, Err: err}
+	}
+	if f.Around != nil {
+		return f.Around(Site{op, ClassOf(name)}, call)
 	}
 	return call()
 }

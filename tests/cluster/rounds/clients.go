@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sievekv/sievekv/kv"
 )
 
 // outcome is what a client knows of a write.
@@ -38,6 +40,13 @@ func outcomeOf(answer error) (o outcome, word string, err error) {
 			return refused, word, nil
 		case "UNKNOWN":
 			return unknown, word, nil
+		case "MISCONF":
+			if strings.Contains(told.Error(), kv.ErrNoSpace.Error()) {
+				o = refused
+			} else {
+				o = unknown
+			}
+			return o, word, fmt.Errorf("a write is answered %w", answer)
 		}
 		return unknown, word, fmt.Errorf("a write is answered %w", answer)
 	case errors.As(answer, &broken) && broken.Op == "dial":
@@ -93,6 +102,7 @@ type work struct {
 	writers  []*writer
 	counters []*counter
 	newest   atomic.Pointer[item] // acknowledged
+	badDisk  atomic.Bool          // a member may refuse writes because of its disk
 
 	running sync.WaitGroup
 	ended   atomic.Bool
@@ -219,7 +229,9 @@ func (w *work) count(ctx context.Context, c *redis.ClusterClient, n *counter) ou
 // note counts an answer to a write, and tells who waits for an acknowledgment.
 func (w *work) note(begun time.Time, answer error) outcome {
 	o, word, err := outcomeOf(answer)
-	w.fail(err)
+	if word != "MISCONF" || !w.badDisk.Load() {
+		w.fail(err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.words[word]++

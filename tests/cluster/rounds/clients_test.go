@@ -80,7 +80,7 @@ func TestNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := newNetwork()
+	n := newNetwork(nil)
 	n.proxy(l, member.Addr().String())
 	n.set(link{cut: true}, both(7, 8)...)
 	c, err := net.Dial("tcp", l.Addr().String())

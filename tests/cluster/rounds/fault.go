@@ -50,6 +50,14 @@ var faults = []Fault{
 	{"member replaced while one is cut off", (*run).replaceInPartition},
 	{"member replaced, and the leader killed", (*run).replaceAndKill},
 	{"member added during transfers", (*run).addInTransfers},
+	{"power failure of the leader", (*run).leaderLosesPower},
+	{"power failure of a follower", (*run).followerLosesPower},
+	{"power failure of all", (*run).allLosePower},
+	{"slow disk of the leader", (*run).leaderSlow},
+	{"slow disk of a follower", (*run).followerSlow},
+	{"full disk of the leader", (*run).leaderFull},
+	{"full disk of a follower", (*run).followerFull},
+	{"no byte left on a disk", (*run).noByteLeft},
 }
 
 func (r *run) killLeader(ctx context.Context) error {

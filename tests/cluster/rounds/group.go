@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,9 +23,11 @@ const (
 // group is a group of processes.
 type group struct {
 	program string
+	onDisk  []string // the program for a member whose disk is in memory
 	dir     string
 	sync    string
-	host    string // of all addresses
+	ca      *authority // nil without TLS
+	host    string     // of all addresses
 	net     *network
 	rng     *rand.Rand
 	made    int // members
@@ -35,7 +38,18 @@ type group struct {
 
 // newGroup starts a group of three.
 func newGroup(ctx context.Context, o Options) (*group, error) {
-	g := &group{program: o.Program, dir: o.Dir, sync: o.Sync, host: "127.0.0.1", net: newNetwork(), rng: rand.New(rand.NewPCG(o.Seed, 45))}
+	g := &group{program: o.Program, onDisk: o.Member, dir: o.Dir, sync: o.Sync, host: "127.0.0.1", rng: rand.New(rand.NewPCG(o.Seed, 45))}
+	var proxies *tls.Config
+	if o.TLS {
+		var err error
+		if g.ca, err = newAuthority(); err == nil {
+			proxies, err = g.ca.config()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	g.net = newNetwork(proxies)
 	if runtime.GOOS == "linux" { // all of 127.0.0.0/8 is this machine: ports that are free here stay free
 		g.host = fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), 1+rand.N(254), 1+rand.N(254))
 	}

@@ -24,9 +24,11 @@ type member struct {
 	client string // where clients reach it
 	peer   string // where the others reach it: its proxy
 	listen string // where it listens for the others
+	tls    string // directory of its certificate, "" without TLS
 	id     uint64
 
 	cmd     *exec.Cmd // nil while it does not run
+	disk    *control  // of a process that has its disk in memory, nil otherwise
 	ended   chan error
 	stopped bool
 
@@ -46,6 +48,12 @@ func (g *group) newMember() (*member, error) {
 	m.peer = l.Addr().String()
 	for _, addr := range []*string{&m.client, &m.listen} {
 		if *addr, err = freeAddress(g.host); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	if g.ca != nil {
+		m.tls = m.dir + ".tls"
+		if err := g.ca.issue(m.tls); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
@@ -74,16 +82,27 @@ func (m *member) start(ctx context.Context, how ...string) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the process has its own
-	m.cmd = exec.Command(m.g.program, append([]string{
+	args := []string{
 		"-d", m.dir, "--cache", "4MiB", "--ballast", "1MiB", "--sync", m.g.sync, "serve", "--addr", m.client,
-		"--peer-listen", m.listen, "--log-keep", "256KiB", "--cluster",
-	}, how...)...)
-	m.cmd.Stderr = log
-	if err := m.cmd.Start(); err != nil {
-		m.cmd = nil
+		"--peer-listen", m.listen, "--log-keep", strconv.Itoa(logKeep),
+	}
+	if m.tls != "" {
+		args = append(args, "--peer-tls", m.tls)
+	}
+	return m.run(ctx, exec.Command(m.g.program, append(append(args, "--cluster"), how...)...), log)
+}
+
+// logKeep is how many bytes of the log members keep for others.
+const logKeep = 256 << 10
+
+// run starts a process, and returns when it serves.
+func (m *member) run(ctx context.Context, cmd *exec.Cmd, log *os.File) error {
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	cmd, ended := m.cmd, make(chan error, 1)
+	m.cmd = cmd
+	ended := make(chan error, 1)
 	m.ended = ended
 	go func() { ended <- cmd.Wait() }() // end and kill wait for it
 	return m.g.await(ctx, m.name+" serves", func() (bool, error) {
@@ -108,8 +127,11 @@ func (m *member) check() error {
 	}
 }
 
-// kill ends the process by kill -9.
+// kill ends the process by kill -9. If its disk is in memory, that is left as a kernel would have it.
 func (m *member) kill() error {
+	if m.disk != nil {
+		return m.cutPower(everything, everything)
+	}
 	if err := m.check(); err != nil {
 		return err
 	}
@@ -128,7 +150,7 @@ func (m *member) end() error {
 	if ended := <-m.ended; ended != nil {
 		err = errors.Join(err, fmt.Errorf("%s does not end well: %w, see %s", m.name, ended, m.logFile()))
 	}
-	m.cmd = nil
+	m.cmd, m.disk = nil, nil
 	return err
 }
 

@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 // network is what the members reach each other through: a proxy before each of them. A connection carries messages one way, from the
 // member that has dialed, and begins with a hello that has both ids (package wire).
 type network struct {
+	tls     *tls.Config // of the proxies, which are one member to each other member; nil without TLS
 	ctx     context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -30,8 +32,8 @@ type link struct {
 	delay time.Duration // of each read
 }
 
-func newNetwork() *network {
-	n := &network{links: make(map[direction]link), changed: make(chan struct{})}
+func newNetwork(tls *tls.Config) *network {
+	n := &network{tls: tls, links: make(map[direction]link), changed: make(chan struct{})}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -72,6 +74,9 @@ func both(id uint64, others ...uint64) (d []direction) {
 
 // proxy takes connections for a member that listens at an address.
 func (n *network) proxy(l net.Listener, member string) {
+	if n.tls != nil {
+		l = tls.NewListener(l, n.tls)
+	}
 	n.running.Go(func() {
 		defer context.AfterFunc(n.ctx, func() { _ = l.Close() })()
 		for {
@@ -103,7 +108,7 @@ func (n *network) serve(dialed net.Conn, member string) {
 	if !n.pass(ctx, d) {
 		return
 	}
-	accepted, err := net.Dial("tcp", member)
+	accepted, err := n.dial(member)
 	if err != nil {
 		return
 	}
@@ -116,6 +121,13 @@ func (n *network) serve(dialed net.Conn, member string) {
 	n.pump(ctx, d, accepted, dialed)
 	cancel()
 	back.Wait()
+}
+
+func (n *network) dial(addr string) (net.Conn, error) {
+	if n.tls == nil {
+		return net.Dial("tcp", addr)
+	}
+	return tls.Dial("tcp", addr, n.tls)
 }
 
 func closeAtEnd(ctx context.Context, c net.Conn) { context.AfterFunc(ctx, func() { _ = c.Close() }) }

@@ -19,8 +19,10 @@ import (
 
 // Options say what is run.
 type Options struct {
-	Program string // kvshell
-	Dir     string // is there, and empty
+	Program string   // kvshell
+	Member  []string // a program and its arguments, which calls ServeMember with one argument more
+	TLS     bool     // between the members
+	Dir     string   // is there, and empty
 	Rounds  int
 	Seed    uint64
 	Sync    string    // level of the writes, default always; with others some are lost, and the rounds find that
@@ -31,6 +33,8 @@ type Options struct {
 // Result is what was counted.
 type Result struct {
 	Rounds    map[string]int // by fault
+	TLS       int            // rounds with it
+	Power     map[string]int // power failures of members, by what was lost
 	Answers   map[string]int // to writes, by their first word
 	Reads     int            // on any member while bad things happened, of what was acknowledged
 	Snapshots int            // that were received
@@ -52,13 +56,15 @@ type run struct {
 
 // Run starts a group, runs the rounds, and compares the members at the end. The error says what was not as it must be.
 func Run(ctx context.Context, o Options) (res Result, err error) {
-	res.Rounds, res.Failovers = make(map[string]int), make(map[string][]time.Duration)
+	res.Rounds, res.Power, res.Failovers = make(map[string]int), make(map[string]int), make(map[string][]time.Duration)
 	if len(o.Faults) == 0 {
 		o.Faults = faults
 	}
 	o.Sync = cmp.Or(o.Sync, "always")
 	g, err := newGroup(ctx, o)
-	defer g.close()
+	if g != nil {
+		defer g.close()
+	}
 	if err != nil {
 		return res, err
 	}
@@ -91,7 +97,7 @@ func (r *run) rounds(ctx context.Context) (err error) {
 func (r *run) round(ctx context.Context, i int, f Fault) error {
 	fmt.Fprintf(r.o.Log, "round %d: %s\n", i+1, f.name)
 	r.w.start(ctx)
-	defer r.w.rest()
+	defer func() { r.w.rest(); r.w.badDisk.Store(false) }()
 	err := r.w.goOn(ctx)
 	for _, step := range []func(context.Context) error{
 		func(ctx context.Context) error { return f.do(r, ctx) }, r.g.settle, r.w.goOn,
@@ -105,6 +111,9 @@ func (r *run) round(ctx context.Context, i int, f Fault) error {
 	}
 	r.w.rest()
 	r.res.Rounds[f.name]++
+	if r.o.TLS {
+		r.res.TLS++
+	}
 	return r.w.check(ctx, false, &r.res.Found)
 }
 
@@ -152,6 +161,32 @@ func (r *Result) wrong() error {
 	return err
 }
 
+// Add adds what another run has found.
+func (r *Result) Add(other Result) {
+	for _, counts := range []struct{ to, from *map[string]int }{{&r.Rounds, &other.Rounds}, {&r.Power, &other.Power}, {&r.Answers, &other.Answers}} {
+		if *counts.to == nil {
+			*counts.to = make(map[string]int)
+		}
+		for name, n := range *counts.from {
+			(*counts.to)[name] += n
+		}
+	}
+	if r.Failovers == nil {
+		r.Failovers = make(map[string][]time.Duration)
+	}
+	for what, times := range other.Failovers {
+		r.Failovers[what] = append(r.Failovers[what], times...)
+	}
+	for _, n := range [][2]*int{
+		{&r.TLS, &other.TLS}, {&r.Reads, &other.Reads}, {&r.Snapshots, &other.Snapshots}, {&r.Checked, &other.Checked}, {&r.Keys, &other.Keys},
+		{&r.Differ, &other.Differ}, {&r.Lost, &other.Lost}, {&r.Torn, &other.Torn}, {&r.Undone, &other.Undone}, {&r.Strange, &other.Strange},
+	} {
+		*n[0] += *n[1]
+	}
+	r.First = cmp.Or(r.First, other.First)
+	r.Wrong = append(r.Wrong, other.Wrong...)
+}
+
 // String is what a run prints.
 func (r Result) String() string {
 	var b strings.Builder
@@ -159,7 +194,8 @@ func (r Result) String() string {
 	for _, n := range r.Rounds {
 		total += n
 	}
-	fmt.Fprintf(&b, "rounds %d%s\n", total, byName(r.Rounds))
+	fmt.Fprintf(&b, "rounds %d, with TLS between the members %d%s\n", total, r.TLS, byName(r.Rounds))
+	fmt.Fprintf(&b, "power failures of a member, by what was lost:%s\n", byName(r.Power))
 	fmt.Fprintf(&b, "answers to writes:%s\n", byName(r.Answers))
 	fmt.Fprintf(&b, "reads on any member meanwhile %d, snapshots received %d\n", r.Reads, r.Snapshots)
 	fmt.Fprintf(&b, "items read on each member %d: acknowledged and lost %d, torn %d, refused and made %d, impossible %d, wrong answers %d\n",

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -38,6 +39,9 @@ func Leave(dir string, o Options) error {
 		err = db.Close()
 	}
 	if err != nil {
+		return err
+	}
+	if err := n.fs.Remove(n.fs.PathJoin(dir, noteName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return n.fs.RemoveAll(n.fs.PathJoin(dir, logDir)) // last: until then it can be done again

@@ -9,11 +9,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"log/slog"
 	"net"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -133,7 +131,7 @@ func Init(dir string, o Options, adopt bool) (*Node, error) {
 	var group [16]byte
 	_, _ = rand.Read(group[:]) // never fails
 	// If an earlier Init was cut, its entry may be in the store.
-	if stored, e := n.made(); e == nil && n.readMarks() == nil && stored.ID == n.id {
+	if stored, e := n.noted(); e == nil && n.readMarks() == nil && stored.ID == n.id {
 		self.ID, group = n.id, n.group
 	}
 	err = n.mark(map[string][]byte{markBegun: []byte(begunInit), markID: idBytes(self.ID), markGroup: group[:], markSelf: appendInfo(nil, self)})
@@ -178,6 +176,14 @@ func (n *Node) found(self Info) error {
 	if err := n.log.Reset(1, 1, &pb.HardState{Term: new(uint64(1)), Vote: new(uint64(0)), Commit: new(uint64(1))}); err != nil {
 		return err
 	}
+	return n.made()
+}
+
+// made ends the making of a member.
+func (n *Node) made() error {
+	if err := writeNote(n.fs, n.dir, who{n.group, n.id}); err != nil {
+		return err
+	}
 	return n.log.SetMark(markBegun, nil)
 }
 
@@ -198,7 +204,7 @@ func Join(dir string, o Options, t Token) (*Node, error) {
 		err = n.openStore(t.identity)
 	}
 	if err == nil {
-		err = n.log.SetMark(markBegun, nil)
+		err = n.made()
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.closeFiles())
@@ -215,14 +221,29 @@ func Open(dir string, o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.readMarks(); err != nil {
-		return nil, errors.Join(err, n.closeFiles())
-	}
 	n.opts.Store.MustExist = true // a new one would be empty, and be opened alone later
-	if err := n.openStore(format.StoreMeta{}); err != nil {
+	if err = n.readMade(); err == nil {
+		err = n.openStore(format.StoreMeta{})
+	}
+	if err != nil {
 		return nil, errors.Join(err, n.closeFiles())
 	}
 	return n.start()
+}
+
+// readMade reads who this member is, and refuses one that was not made to the end, or has the log of another.
+func (n *Node) readMade() error {
+	begun, err := n.log.Mark(markBegun)
+	if err == nil && begun != nil {
+		err = fmt.Errorf("%s: the making of this member was not finished: %s again", n.dir, begun)
+	}
+	if err == nil {
+		err = n.readMarks()
+	}
+	if err == nil {
+		err = n.checkNote()
+	}
+	return err
 }
 
 // listenFirst takes the address of a member that is to be made, before it is made: a mistake in it can be mended then.
@@ -251,10 +272,7 @@ func (n *Node) checkPeer(peer string) error {
 // begin opens the log of a member that is to be made by Init or Join. One that was cut may go on. Otherwise the directory has to be
 // empty, if that is asked for: this is found out before a log is made in it.
 func (o Options) begin(dir, how string, empty bool) (*Node, error) {
-	fs := vfs.Default
-	if o.Store != nil && o.Store.FS != nil {
-		fs = o.Store.FS
-	}
+	fs := o.fileSystem()
 	var other error
 	if empty {
 		var hasLog bool
@@ -283,13 +301,9 @@ func (o Options) begin(dir, how string, empty bool) (*Node, error) {
 	return n, nil
 }
 
-// checkEmpty returns an error for a directory that has anything but a log, and whether it has one.
+// checkEmpty returns an error for a directory that has anything but a log and what Rejoin has moved aside, and whether it has a log.
 func checkEmpty(fs vfs.FS, dir string) (hasLog bool, err error) {
-	names, err := fs.List(dir)
-	if errors.Is(err, iofs.ErrNotExist) {
-		return false, nil
-	}
-	slices.Sort(names)
+	names, err := contents(fs, dir)
 	for _, name := range names {
 		if name == logDir {
 			hasLog = true
@@ -311,20 +325,30 @@ func (o Options) open(dir string, exists bool) (*Node, error) {
 	}
 	o.Store = &store
 	o.LogKeep = cmp.Or(o.LogKeep, 256<<20)
-	n := &Node{opts: o, dir: dir, fs: store.FS, logger: o.Logger}
-	if n.logger == nil {
-		n.logger = store.Logger
-	}
-	if n.logger == nil {
-		n.logger = slog.Default()
-	}
-	if n.fs == nil {
-		n.fs = vfs.Default
-	}
+	n := &Node{opts: o, dir: dir, fs: o.fileSystem(), logger: o.log()}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	var err error
 	n.log, err = raftlog.Open(n.fs.PathJoin(dir, logDir), raftlog.Options{FS: n.fs, MustExist: exists, Logger: n.logger, Failed: n.logFailed})
 	return n, err
+}
+
+// fileSystem returns where the directory is.
+func (o *Options) fileSystem() vfs.FS {
+	if o.Store == nil || o.Store.FS == nil {
+		return vfs.Default
+	}
+	return o.Store.FS
+}
+
+// log returns who is told of what happens.
+func (o *Options) log() *slog.Logger {
+	switch {
+	case o.Logger != nil:
+		return o.Logger
+	case o.Store != nil && o.Store.Logger != nil:
+		return o.Store.Logger
+	}
+	return slog.Default()
 }
 
 // logFailed ends the member when its log has failed, also in the background. Raft's goroutine sees it at its next tick.
@@ -389,9 +413,6 @@ func (n *Node) start() (*Node, error) {
 }
 
 func (n *Node) startMember() error {
-	if begun, err := n.log.Mark(markBegun); err != nil || begun != nil {
-		return errors.Join(err, fmt.Errorf("%s: the making of this member was not finished: init or join again", n.dir))
-	}
 	if err := n.removeImages(); err != nil {
 		return err
 	}
@@ -480,11 +501,11 @@ func (n *Node) self() (Info, error) {
 	if i, ok := n.machine.members.Load().infos[n.id]; ok {
 		return i, nil
 	}
-	return n.made()
+	return n.noted()
 }
 
-// made returns what Init or Join has noted of this member.
-func (n *Node) made() (Info, error) {
+// noted returns what Init or Join has noted of this member.
+func (n *Node) noted() (Info, error) {
 	stored, err := n.log.Mark(markSelf)
 	if err != nil {
 		return Info{}, err

@@ -37,10 +37,14 @@ func options(t *testing.T, name string, l net.Listener) Options {
 	if testing.Verbose() {
 		logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", name)
 	}
-	return Options{
-		Name: name, Peer: l.Addr().String(), Listener: l, Logger: logger,
+	o := Options{
+		Name: name, Logger: logger,
 		Store: &sievekv.Options{Logger: slog.New(slog.DiscardHandler), Durability: sievekv.Always, CacheSize: 1 << 20, MemTableSize: 2 << 20, BallastSize: -1, MinFreeSpace: -1},
 	}
+	if l != nil {
+		o.Peer, o.Listener = l.Addr().String(), l
+	}
+	return o
 }
 
 // trio is a group of three.
@@ -199,13 +203,19 @@ func (g *trio) kill(n *Node) (i int) {
 	return -1
 }
 
-func (g *trio) restart(i int) {
+// listen listens where others reach a member.
+func (g *trio) listen(i int) net.Listener {
 	g.t.Helper()
 	l, err := net.Listen("tcp", g.peers[i])
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	n, err := Open(g.dirs[i], options(g.t, fmt.Sprint(i), l))
+	return l
+}
+
+func (g *trio) restart(i int) {
+	g.t.Helper()
+	n, err := Open(g.dirs[i], options(g.t, fmt.Sprint(i), g.listen(i)))
 	if err != nil {
 		g.t.Fatal(err)
 	}

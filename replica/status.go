@@ -160,28 +160,40 @@ func (n *Node) until(ctx context.Context, is func(*Status) bool) error {
 }
 
 // change makes a change of the members, and returns when this member has applied it. The error is kv.ErrOutcomeUnknown if this member
-// ceases to lead before that.
+// ceases to lead before that. Raft drops a change while it has not heard yet that the one before is applied, so it is proposed again.
 func (n *Node) change(ctx context.Context, c *pb.ConfChangeSingle, info []byte, made func(*members) bool) error {
+	is := func() bool { return made(n.machine.members.Load()) }
+	for {
+		if err := n.proposeChange(ctx, c, info); err != nil {
+			return err
+		}
+		asked := time.Now()
+		err := n.until(ctx, func(s *Status) bool { return is() || !s.Leads || time.Since(asked) > changeAgain })
+		switch {
+		case err != nil || is():
+			return err
+		case !n.Status().Leads:
+			return kv.ErrOutcomeUnknown
+		}
+	}
+}
+
+// changeAgain is after how long a change that is not made is proposed again.
+const changeAgain = 200 * time.Millisecond
+
+func (n *Node) proposeChange(ctx context.Context, c *pb.ConfChangeSingle, info []byte) error {
 	proposed := make(chan error, 1)
 	n.run.do(func() {
 		proposed <- n.m.Change(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{c}, Context: info})
 	})
 	select {
 	case err := <-proposed:
-		if err != nil {
-			return outcome(err)
-		}
+		return outcome(err)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-n.ctx.Done():
 		return ErrClosed
 	}
-	is := func() bool { return made(n.machine.members.Load()) }
-	err := n.until(ctx, func(s *Status) bool { return is() || !s.Leads })
-	if err == nil && !is() {
-		err = kv.ErrOutcomeUnknown
-	}
-	return err
 }
 
 // AddMember adds a member, which does not vote until it has everything, and returns the token with which it joins. The store of
@@ -211,6 +223,23 @@ func (n *Node) AddMember(ctx context.Context, name, peer, client string) (Token,
 		}
 	}
 	return t, nil
+}
+
+// ReplaceMember removes a member that has lost something, and adds another with its name and addresses, as AddMember does. A change
+// that was cut after the first half leaves no member of the name: AddMember makes the rest.
+func (n *Node) ReplaceMember(ctx context.Context, id uint64) (Token, error) {
+	old, is := n.machine.members.Load().infos[id]
+	if !is {
+		return Token{}, fmt.Errorf("no member %x", id)
+	}
+	if err := n.RemoveMember(ctx, id); err != nil {
+		return Token{}, err
+	}
+	t, err := n.AddMember(ctx, old.Name, old.Peer, old.Client)
+	if err != nil {
+		err = fmt.Errorf("member %x was removed, and the one in its place, of name %q, peer address %s and client address %s, may not be added: %w", id, old.Name, old.Peer, old.Client, err)
+	}
+	return t, err
 }
 
 // RemoveMember removes a member. It cannot come back: its id is never used again. A leader does not remove itself.

@@ -24,7 +24,7 @@ func (sh *shell) clusterCommand() *cobra.Command {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return exit.Usagef("cluster: no word is called %q: want status, token, transfer, remove or try", args[0])
+			return exit.Usagef("cluster: no word is called %q: want status, token, transfer, remove, rejoin or try", args[0])
 		},
 	}
 	word := func(use, short string, least, most int, words func(args []string) []string) {
@@ -42,31 +42,43 @@ func (sh *shell) clusterCommand() *cobra.Command {
 	word("token NAME PEER-ADDR [CLIENT-ADDR]", "Adds a member, and prints the token with which it joins", 2, 3, named("TOKEN"))
 	word("transfer [MEMBER]", "Hands the leadership over", 0, 1, named("TRANSFER"))
 	word("remove MEMBER", "Removes a member for good", 1, 1, named("REMOVE"))
+	word("rejoin MEMBER [PEER-ADDR [CLIENT-ADDR]]", "Puts a new member in the place of one that has found damage", 1, 3, named("REJOIN"))
+	sh.addSure(cmd, "remove", "also if fewer than three members are left")
+	sh.addSure(cmd, "rejoin", "also if the member is healthy")
 	cmd.AddCommand(sh.clusterTryCommand())
-	remove, _, _ := cmd.Find([]string{"remove"})
-	sure := remove.Flags().Bool("yes", false, "also if fewer than three members are left")
-	remove.RunE = func(cmd *cobra.Command, args []string) error {
-		words := []string{"SIEVE.CLUSTER", "REMOVE", args[0]}
+	return cmd
+}
+
+// addSure gives a word the flag --yes.
+func (sh *shell) addSure(cmd *cobra.Command, word, usage string) {
+	sub, _, _ := cmd.Find([]string{word})
+	sure := sub.Flags().Bool("yes", false, usage)
+	sub.RunE = func(cmd *cobra.Command, args []string) error {
+		words := append([]string{"SIEVE.CLUSTER", strings.ToUpper(word)}, args...)
 		if *sure {
 			words = append(words, "YES")
 		}
 		return sh.askMember(cmd.Context(), words)
 	}
-	return cmd
 }
 
 const clusterHelp = `status                                   what the member knows of the group
 token NAME PEER-ADDR [CLIENT-ADDR]       adds a member, and prints the token with which it joins
 transfer [MEMBER]                        hands the leadership over
 remove MEMBER [--yes]                    removes a member for good
+rejoin MEMBER [PEER-ADDR [CLIENT-ADDR]]  puts a new member in the place of one that has found damage, and prints its token
 try DIR [--port PORT]                    runs a group of three on this machine
 
 cluster asks a member of a group, which -h, -p or -u names, and has it change the group. A MEMBER is named by its name, its
 peer address or its id.
 
 A group is made by kvshell serve --cluster init. For each other member, token adds it and prints a token, with which kvshell
-serve --cluster join makes it on its machine. It gets everything, and votes from then on. token, transfer and remove are for
-the member that leads; status says which one that is.
+serve --cluster join makes it on its machine. It gets everything, and votes from then on. token, transfer, remove and rejoin
+are for the member that leads; status says which one that is.
+
+A member that refuses to start, or has ended because it differs from the others, is replaced: rejoin prints a token, with which
+kvshell serve --cluster rejoin makes a new member in its directory. What was there is moved aside in it. If the member was removed
+already, or rejoin was cut, it needs the addresses.
 `
 
 // rangeArgs refuses other numbers of arguments.

@@ -2,6 +2,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -21,6 +23,7 @@ type Node interface {
 	AddMember(ctx context.Context, name, peer, client string) (replica.Token, error)
 	Transfer(ctx context.Context, to uint64) error
 	RemoveMember(ctx context.Context, id uint64) error
+	ReplaceMember(ctx context.Context, id uint64) (replica.Token, error)
 }
 
 // changeTime is how long a change of the group may take before its client hears that it may be made yet.
@@ -50,6 +53,8 @@ func Module(node func() Node) module.Module {
 		Summary: "Shows the group that the store is a member of, and changes it.", Complexity: "O(N) for N members",
 		Example: "SIEVE.CLUSTER STATUS",
 		Subcommands: []module.Command{
+			sub("REJOIN", -3, "member [peer-address [client-address]] [YES]", "Puts a new member in the place of one that has found damage, and answers the token with which it "+
+				"rejoins. YES is needed if the member is healthy; the addresses are if it was removed already.", rejoin),
 			sub("REMOVE", -3, "member [YES]", "Removes a member for good. YES is needed if fewer than three would vote.", remove),
 			sub("STATUS", 2, "", "Answers what this member knows of the group.", status),
 			sub("TOKEN", -4, "name peer-address [client-address]", "Adds a member, and answers the token with which it joins.", token),
@@ -148,7 +153,21 @@ func remove(n Node, c *module.Call) (reply.Reply, error) {
 	if err != nil {
 		return reply.Reply{}, err
 	}
-	voters, alive := 0, 0
+	voters, err := without(n, m)
+	if err != nil {
+		return reply.Reply{}, err
+	}
+	if sure := len(c.Args) == 2 && text.FoldCase(c.Args[1]) == "YES"; !sure && (voters < 3 || len(c.Args) > 1) && !m.Learner {
+		return reply.Errorf("ERR %d members would vote then, and a group of fewer than three does not survive the loss of one: add YES if that is meant", voters), nil
+	}
+	ctx, cancel := context.WithTimeout(c.Context, changeTime)
+	defer cancel()
+	return reply.OK, n.RemoveMember(ctx, m.ID)
+}
+
+// without returns how many members would vote without one, or an error if no majority of them answers.
+func without(n Node, m replica.MemberStatus) (voters int, err error) {
+	alive := 0
 	for _, other := range n.Status().Members {
 		if !other.Learner && other.ID != m.ID {
 			voters++
@@ -158,14 +177,41 @@ func remove(n Node, c *module.Call) (reply.Reply, error) {
 		}
 	}
 	if !m.Learner && alive <= voters/2 {
-		return reply.Errorf("ERR %d of the %d members that would vote then answer, which is no majority: the group would stop. Remove those that do not answer first", alive, voters), nil
+		err = fmt.Errorf("%d of the %d members that would vote then answer, which is no majority: the group would stop. Remove those that do not answer first", alive, voters)
 	}
-	if sure := len(c.Args) == 2 && text.FoldCase(c.Args[1]) == "YES"; !sure && (voters < 3 || len(c.Args) > 1) && !m.Learner {
-		return reply.Errorf("ERR %d members would vote then, and a group of fewer than three does not survive the loss of one: add YES if that is meant", voters), nil
+	return voters, err
+}
+
+func rejoin(n Node, c *module.Call) (reply.Reply, error) {
+	words, sure := c.Args[1:], false
+	if last := len(words) - 1; last >= 0 && text.FoldCase(words[last]) == "YES" {
+		words, sure = words[:last], true
+	}
+	if len(words) > 2 {
+		return reply.Errorf("ERR %d arguments of SIEVE.CLUSTER REJOIN, want member [peer-address [client-address]] [YES]", len(c.Args)), nil
 	}
 	ctx, cancel := context.WithTimeout(c.Context, changeTime)
 	defer cancel()
-	return reply.OK, n.RemoveMember(ctx, m.ID)
+	m, err := find(n, string(c.Args[0]))
+	if err != nil && len(words) > 0 { // the rest of a change that was cut
+		t, err := n.AddMember(ctx, string(c.Args[0]), string(words[0]), string(bytes.Join(words[1:], nil)))
+		return reply.BulkString(t.String()), err
+	}
+	if err != nil {
+		return reply.Reply{}, fmt.Errorf("%w; if it was removed already, add its peer address and its client address", err)
+	}
+	s := n.Status()
+	if !s.Leads {
+		return reply.Reply{}, kv.ErrNotLeader
+	}
+	if m.Healthy && m.ID != s.Self && !sure {
+		return reply.Errorf("ERR member '%.128s' is healthy: add YES if it is to be replaced all the same", c.Args[0]), nil
+	}
+	if _, err := without(n, m); err != nil {
+		return reply.Reply{}, err
+	}
+	t, err := n.ReplaceMember(ctx, m.ID)
+	return reply.BulkString(t.String()), err
 }
 
 // find finds a member by its name, its peer address or its id.

@@ -35,9 +35,10 @@ type ClusterFlags struct {
 
 // The words of --cluster.
 const (
-	clusterInit  = "init"
-	clusterJoin  = "join"
-	clusterStart = "start"
+	clusterInit   = "init"
+	clusterJoin   = "join"
+	clusterRejoin = "rejoin"
+	clusterStart  = "start"
 )
 
 // The files of --peer-tls.
@@ -48,13 +49,13 @@ const (
 )
 
 func (f *ClusterFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.word, "cluster", "", "`HOW` the store is a member of a group: init makes a group, join makes a member of one, start goes on with a member")
+	flags.StringVar(&f.word, "cluster", "", "`HOW` the store is a member of a group: init makes a group, join makes a member of one, rejoin makes one in the place of an earlier one, start goes on with a member")
 	flags.StringVar(&f.node, "node", "", "`NAME` of the member, for init")
-	flags.StringVar(&f.peerAddr, "peer-addr", "", "`HOST:PORT` where other members reach this one, for init; join has it from the token")
+	flags.StringVar(&f.peerAddr, "peer-addr", "", "`HOST:PORT` where other members reach this one, for init; join and rejoin have it from the token")
 	flags.StringVar(&f.peerListen, "peer-listen", "", "`HOST:PORT` to listen on for other members, if they reach it by another address (default that address)")
 	cliflags.FileVar(flags, &f.peerTLS, "peer-tls", "`DIR` with "+peerCert+", "+peerKey+" and "+peerCA+", for TLS between the members; without it all are on this machine")
 	flags.StringVar(&f.clientAddr, "client-addr", "", "`HOST:PORT` where clients reach this member, for init (default that of --addr)")
-	cliflags.FileVar(flags, &f.tokenFile, "token-file", "`FILE` with the token of kvshell cluster token, for join")
+	cliflags.FileVar(flags, &f.tokenFile, "token-file", "`FILE` with the token of kvshell cluster token or rejoin, for join and rejoin")
 	flags.Var(&f.logKeep, "log-keep", "how much of the log is kept for members that are behind (default 256MiB)")
 	flags.BoolVar(&f.adopt, "adopt", false, "with init: a store that exists becomes the first member's")
 }
@@ -66,7 +67,7 @@ func (f *Flags) Member() bool { return f.cluster.word != "" }
 func (f *ClusterFlags) check(addr string) error {
 	given := map[string]bool{"node": f.node != "", "peer-addr": f.peerAddr != "", "client-addr": f.clientAddr != "", "adopt": f.adopt}
 	switch f.word {
-	case "", clusterJoin, clusterStart:
+	case "", clusterJoin, clusterRejoin, clusterStart:
 		for _, name := range []string{"node", "peer-addr", "client-addr", "adopt"} {
 			if given[name] {
 				return exit.Usagef("serve: --%s is for --cluster init", name)
@@ -80,10 +81,10 @@ func (f *ClusterFlags) check(addr string) error {
 			return exit.Usagef("serve: --cluster init needs --client-addr HOST:PORT, where clients reach this member: --addr %s does not tell", addr)
 		}
 	default:
-		return exit.Usagef("serve: --cluster %s: must be init, join or start", f.word)
+		return exit.Usagef("serve: --cluster %s: must be init, join, rejoin or start", f.word)
 	}
-	if join := f.word == clusterJoin; join != (f.tokenFile != "") {
-		return exit.Usagef("serve: --cluster join and --token-file: one needs the other")
+	if join := f.word == clusterJoin || f.word == clusterRejoin; join != (f.tokenFile != "") {
+		return exit.Usagef("serve: --cluster join or rejoin, and --token-file: one needs the other")
 	}
 	if f.word == "" && f.peerTLS != "" {
 		return exit.Usagef("serve: --peer-tls is for --cluster, which is not given")
@@ -115,7 +116,9 @@ func (f *Flags) OpenMember(ctx context.Context, dir string, store *kv.Options, l
 	case clusterInit:
 		n, err = replica.Init(dir, o, c.adopt)
 	case clusterJoin:
-		n, err = c.join(ctx, dir, o)
+		n, err = c.join(ctx, dir, o, replica.Join)
+	case clusterRejoin:
+		n, err = c.join(ctx, dir, o, replica.Rejoin)
 	default:
 		n, err = replica.Open(dir, o)
 	}
@@ -130,7 +133,7 @@ func (f *Flags) OpenMember(ctx context.Context, dir string, store *kv.Options, l
 	return n, nil
 }
 
-func (f *ClusterFlags) join(ctx context.Context, dir string, o replica.Options) (*replica.Node, error) {
+func (f *ClusterFlags) join(ctx context.Context, dir string, o replica.Options, how func(string, replica.Options, replica.Token) (*replica.Node, error)) (*replica.Node, error) {
 	text, err := system.ReadFile(ctx, f.tokenFile, 1<<16)
 	if err != nil {
 		return nil, err
@@ -139,7 +142,7 @@ func (f *ClusterFlags) join(ctx context.Context, dir string, o replica.Options) 
 	if err != nil {
 		return nil, fmt.Errorf("--token-file %s: %w", f.tokenFile, err)
 	}
-	return replica.Join(dir, o, t)
+	return how(dir, o, t)
 }
 
 // readTLS reads the files of --peer-tls. Each member has a certificate that the group's CA has signed, and takes no others.

@@ -65,13 +65,13 @@ func TestFlags_cluster(t *testing.T) {
 		{"init", &Flags{addr: addr, cluster: ClusterFlags{word: "init", node: "a", peerAddr: "10.0.0.1:7380", adopt: true}}, ""},
 		{"join", &Flags{addr: addr, cluster: ClusterFlags{word: "join", tokenFile: "f"}}, ""},
 		{"any address", &Flags{addr: ":6380", cluster: ClusterFlags{word: "init", peerAddr: "10.0.0.1:7380", clientAddr: addr}}, ""},
-		{"no such word", &Flags{addr: addr, cluster: ClusterFlags{word: "enter"}}, "serve: --cluster enter: must be init, join or start"},
+		{"no such word", &Flags{addr: addr, cluster: ClusterFlags{word: "enter"}}, "serve: --cluster enter: must be init, join, rejoin or start"},
 		{"a name without init", &Flags{addr: addr, cluster: ClusterFlags{word: "start", node: "a"}}, "serve: --node is for --cluster init"},
 		{"adopt alone", &Flags{addr: addr, cluster: ClusterFlags{adopt: true}}, "serve: --adopt is for --cluster init"},
 		{"init without a peer address", &Flags{addr: addr, cluster: ClusterFlags{word: "init"}}, "serve: --cluster init needs --peer-addr HOST:PORT, where other members reach this one"},
 		{"init for clients of any address", &Flags{addr: ":6380", cluster: ClusterFlags{word: "init", peerAddr: "10.0.0.1:7380"}}, "serve: --cluster init needs --client-addr HOST:PORT, where clients reach this member: --addr :6380 does not tell"},
-		{"join without a token", &Flags{addr: addr, cluster: ClusterFlags{word: "join"}}, "serve: --cluster join and --token-file: one needs the other"},
-		{"a token without join", &Flags{addr: addr, cluster: ClusterFlags{word: "start", tokenFile: "f"}}, "serve: --cluster join and --token-file: one needs the other"},
+		{"join without a token", &Flags{addr: addr, cluster: ClusterFlags{word: "join"}}, "serve: --cluster join or rejoin, and --token-file: one needs the other"},
+		{"a token without join", &Flags{addr: addr, cluster: ClusterFlags{word: "start", tokenFile: "f"}}, "serve: --cluster join or rejoin, and --token-file: one needs the other"},
 		{"TLS of peers alone", &Flags{addr: addr, cluster: ClusterFlags{peerTLS: "d"}}, "serve: --peer-tls is for --cluster, which is not given"},
 	} {
 		err := tt.f.check()

@@ -31,6 +31,8 @@ type bench struct {
 	root string // the directory for dir
 	dir  string // everything that is made is in it
 
+	missed int // MB
+
 	kvshellPath string // once it was built
 
 	topic   string    // which runs now

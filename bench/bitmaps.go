@@ -43,7 +43,7 @@ func (b *bench) bitOps() error {
 	if err != nil {
 		return err
 	}
-	ours, err := b.startOurs(kvshell)
+	ours, err := b.startOurs(kvshell, "everysec")
 	if err != nil {
 		return err
 	}

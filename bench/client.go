@@ -29,6 +29,18 @@ const connections = 50
 // has had its first replies, on average, and goes on until twice as many have come again: a slow server may need longer
 // than during for them.
 func measureServer(addr string, c command, pipeline int, during time.Duration, next *atomic.Uint64) (perSec float64, err error) {
+	return measureWith(clients{connections: connections, pipeline: pipeline}, addr, c, during, next)
+}
+
+// clients are the connections of a measurement.
+type clients struct {
+	connections, pipeline int
+	first                 []string // each sends this before the commands
+}
+
+// measureWith is measureServer with other connections.
+func measureWith(cl clients, addr string, c command, during time.Duration, next *atomic.Uint64) (perSec float64, err error) {
+	connections, pipeline := cl.connections, cl.pipeline
 	var stop atomic.Bool
 	var replies atomic.Uint64
 	errs := make(chan error, connections)
@@ -43,6 +55,10 @@ func measureServer(addr string, c command, pipeline int, during time.Duration, n
 			defer func() { _ = conn.Close() }() // nothing is lost
 			answered := func() { replies.Add(1) }
 			p := pipelines{answered: answered, conn: conn, in: bufio.NewReaderSize(conn, 16<<10), x: uint64(i) + uint64(time.Now().UnixNano())}
+			if err := p.begin(cl.first); err != nil {
+				errs <- err
+				return
+			}
 			for !stop.Load() {
 				if err := p.send(c, pipeline, next.Add(uint64(pipeline))-uint64(pipeline)); err != nil {
 					errs <- err
@@ -76,6 +92,17 @@ type pipelines struct {
 	x    uint64 // random numbers
 
 	answered func() // if not nil, is called for each reply
+}
+
+// begin sends a command that is sent once on a connection, if there is one.
+func (p *pipelines) begin(words []string) error {
+	if words == nil {
+		return nil
+	}
+	if _, err := p.conn.Write(appendWords(nil, len(words), words...)); err != nil {
+		return err
+	}
+	return p.skipReply()
 }
 
 // send sends a pipeline, and reads the replies.

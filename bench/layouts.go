@@ -19,7 +19,7 @@ func layouts(b *bench) error {
 	if err != nil {
 		return err
 	}
-	p, err := b.startOurs(kvshell)
+	p, err := b.startOurs(kvshell, "everysec")
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,8 @@ var topics = []topic{
 	{"cold", coldAbout, cold},
 	{"random", randomAbout, random},
 	{"server", serverAbout, servers},
+	{"groups", groupsAbout, groups},
+	{"failovers", failoversAbout, failovers},
 	{"layouts", layoutsAbout, layouts},
 	{"bitmaps", bitmapsAbout, bitmaps},
 	{"levels", levelsAbout, levels},
@@ -50,6 +52,7 @@ func main() {
 	full := flag.Bool("full", false, "everything, with filters of 100 million items and more repetitions")
 	only := flag.String("topic", "", "only these topics, with commas between them")
 	write := flag.Bool("write", false, "write docs/BENCHMARKS.md and its plots, too")
+	flag.IntVar(&b.missed, "missed", 100, "MB that are written while a member of a group is away, for the topic failovers")
 	flag.StringVar(&b.root, "dir", os.TempDir(), "where stores and files are made, in a directory that is removed at the end")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go -C bench run . [flags]\n\nFlags:")

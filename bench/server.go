@@ -60,7 +60,7 @@ func servers(b *bench) error {
 	if err != nil {
 		return err
 	}
-	ours, err := b.startOurs(kvshell)
+	ours, err := b.startOurs(kvshell, "everysec")
 	if err != nil {
 		return err
 	}
@@ -154,13 +154,13 @@ func (p *process) stop() {
 // servingAt finds the address in the log of kvshell serve.
 var servingAt = regexp.MustCompile(`msg="sievekv: serving".* addr=(\S+)`)
 
-// startOurs starts kvshell serve on a free port, and reads the port from its log.
-func (b *bench) startOurs(kvshell string) (*process, error) {
+// startOurs starts kvshell serve at a level on a free port, and reads the port from its log.
+func (b *bench) startOurs(kvshell, level string) (*process, error) {
 	dir, err := b.temp("serve")
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(b.ctx, kvshell, "-d", filepath.Join(dir, "store"), "--sync", "everysec", "serve", "--addr", "127.0.0.1:0")
+	cmd := exec.CommandContext(b.ctx, kvshell, "-d", filepath.Join(dir, "store"), "--sync", level, "serve", "--addr", "127.0.0.1:0")
 	log, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -181,8 +181,8 @@ func (b *bench) startOurs(kvshell string) (*process, error) {
 	return nil, errors.Join(errors.New("kvshell serve ended"), cmd.Wait())
 }
 
-// startRedis starts redis-server on a free port.
-func (b *bench) startRedis(path string) (*process, error) {
+// startRedis starts redis-server on a free port, with flags besides.
+func (b *bench) startRedis(path string, flags ...string) (*process, error) {
 	dir, err := b.temp("redis")
 	if err != nil {
 		return nil, err
@@ -195,8 +195,8 @@ func (b *bench) startRedis(path string) (*process, error) {
 	if err := l.Close(); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(b.ctx, path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "",
-		"--appendonly", "yes", "--appendfsync", "everysec")
+	cmd := exec.CommandContext(b.ctx, path, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "",
+		"--appendonly", "yes", "--appendfsync", "everysec"}, flags...)...)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

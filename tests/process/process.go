@@ -1,4 +1,5 @@
-// Package process runs kvshell serve in processes of their own, for tests that look at what memory servers take.
+// Package process runs kvshell serve in processes of their own, one by one for tests that look at what memory servers
+// take, and as groups.
 package process
 
 import (
@@ -34,6 +35,9 @@ func Build() (*Program, error) {
 	}
 	return p, nil
 }
+
+// In returns kvshell in a directory, where somebody else has built it.
+func In(dir string) *Program { return &Program{dir} }
 
 // Path is where the program is.
 func (p *Program) Path() string {

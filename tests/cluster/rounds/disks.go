@@ -100,14 +100,14 @@ func (r *run) losePower(m *member) error {
 func (r *run) leaderLosesPower(ctx context.Context) error {
 	return r.leaderOnDisk(ctx, func(m *member) error {
 		rest(ctx, r.aWhile())
-		return r.goesOn(ctx, "power failure of the leader", func() error { return r.losePower(m) })
+		return errors.Join(r.goesOn(ctx, "power failure of the leader", func() error { return r.losePower(m) }), m.down())
 	})
 }
 
 func (r *run) followerLosesPower(ctx context.Context) error {
 	return r.followerOnDisk(ctx, func(m *member) error {
 		rest(ctx, r.aWhile())
-		return r.goesOn(ctx, "power failure of a follower", func() error { return r.losePower(m) })
+		return errors.Join(r.goesOn(ctx, "power failure of a follower", func() error { return r.losePower(m) }), m.down())
 	})
 }
 
@@ -117,6 +117,9 @@ func (r *run) allLosePower(ctx context.Context) error {
 		rest(ctx, r.aWhile())
 		for _, m := range all {
 			err = errors.Join(err, r.losePower(m))
+		}
+		for _, m := range all {
+			err = errors.Join(err, m.down())
 		}
 		return err
 	})

@@ -130,7 +130,10 @@ func (m *member) check() error {
 // kill ends the process by kill -9. If its disk is in memory, that is left as a kernel would have it.
 func (m *member) kill() error {
 	if m.disk != nil {
-		return m.cutPower(everything, everything)
+		if err := m.cutPower(everything, everything); err != nil {
+			return err
+		}
+		return m.down()
 	}
 	if err := m.check(); err != nil {
 		return err

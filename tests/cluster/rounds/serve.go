@@ -80,13 +80,15 @@ func (m *member) order(o order) error {
 	return err
 }
 
-// cutPower ends the process, and leaves some of what was not synced of its log and its store, in per cent.
+// cutPower has the process stop at once, and leave some of what was not synced of its log and its store, in per cent. See down.
 func (m *member) cutPower(log, store int) error {
-	err := errors.Join(m.check(), m.order(order{Power: true, Log: log, Store: store, Seed: m.g.rng.Uint64()}))
+	return errors.Join(m.check(), m.order(order{Power: true, Log: log, Store: store, Seed: m.g.rng.Uint64()}))
+}
+
+// down waits until a member whose power was cut has left its disk.
+func (m *member) down() error {
+	err := <-m.ended
 	if err != nil {
-		return err
-	}
-	if err = <-m.ended; err != nil {
 		err = fmt.Errorf("%s has not left its disk: %w, see %s", m.name, err, m.logFile())
 	}
 	m.cmd, m.disk = nil, nil

@@ -89,6 +89,9 @@ func (s *Store) Replace(ctx context.Context, t image.Tables) error {
 	if _, err := s.disk.IngestAndExcise(ctx, t.Paths, nil, nil, everything); err != nil {
 		return text.After(err, "kv: replacement of the store by an image")
 	}
+	if err := s.commitBehind(); err != nil {
+		return err
+	}
 	s.last.Add(1)
 	if s.Group == nil {
 		return nil
@@ -98,4 +101,21 @@ func (s *Store) Replace(ctx context.Context, t image.Tables) error {
 		s.Group.applied.Store(&applied)
 	}
 	return err
+}
+
+// commitBehind makes one commit, which puts the identity where it is already. The tables of an image take numbers of commits that no
+// log has: without a commit behind them, the log would seem to have lost its end once the sidecar says that they are durable.
+func (s *Store) commitBehind() error {
+	b := s.disk.NewBatch()
+	defer func() { _ = b.Close() }() // releases memory, cannot fail
+	identity, err := s.readIdentity()
+	if err == nil {
+		must(b.Set(format.AppendMetaKey(nil, format.MetaStore), identity, nil))
+		err = s.disk.Apply(b, pebble.NoSync)
+	}
+	if err != nil {
+		return text.After(err, "kv: replacement of the store by an image")
+	}
+	Raise(&s.lastSeq, lastSequence(b))
+	return s.failure()
 }

@@ -218,3 +218,28 @@ func TestImage_damaged(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// A store that has nothing but an image opens again: no log has what the image's tables have as numbers of commits.
+func TestImage_alone(t *testing.T) {
+	data, _ := imageOf(t)
+	disk := kvtest.NewDisk()
+	s := openImage(t, disk)
+	if err := disk.MkdirAll("store/incoming", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tables, err := s.ReceiveImage(t.Context(), "store/incoming", bytes.NewReader(data))
+	if err == nil {
+		err = s.Replace(t.Context(), tables)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.syncLog(); err != nil {
+			t.Fatal(err)
+		}
+		closeStore(t, s)
+		s = openImage(t, disk.CrashClone(vfs.CrashCloneCfg{}))
+	}
+	closeStore(t, s)
+}

@@ -120,6 +120,15 @@ var (
 // Init makes a group of one member. The directory is empty, or missing, or with adopt has a store that is alone: the group then
 // begins with its content.
 func Init(dir string, o Options, adopt bool) (*Node, error) {
+	n, err := o.newGroup(dir, adopt, true)
+	if err != nil {
+		return nil, err
+	}
+	return n.start()
+}
+
+// newGroup makes the files of a group of one member.
+func (o Options) newGroup(dir string, adopt, listen bool) (*Node, error) {
 	if err := checkInfo(Info{Name: o.Name, Peer: o.Peer, Client: o.Client}); err != nil {
 		return nil, err
 	}
@@ -135,7 +144,7 @@ func Init(dir string, o Options, adopt bool) (*Node, error) {
 		self.ID, group = n.id, n.group
 	}
 	err = n.mark(map[string][]byte{markBegun: []byte(begunInit), markID: idBytes(self.ID), markGroup: group[:], markSelf: appendInfo(nil, self)})
-	if err == nil {
+	if err == nil && listen {
 		err = n.listenFirst(self.Peer)
 	}
 	if err == nil {
@@ -147,7 +156,7 @@ func Init(dir string, o Options, adopt bool) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(err, n.closeFiles())
 	}
-	return n.start()
+	return n, nil
 }
 
 // found makes the first entry of the group's log, which says who the first member is: what the store has is the group's content.
@@ -216,7 +225,7 @@ func Join(dir string, o Options, t Token) (*Node, error) {
 func Open(dir string, o Options) (*Node, error) {
 	n, err := o.open(dir, true)
 	if errors.Is(err, raftlog.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", dir, ErrNoMember)
+		return nil, o.noLog(dir)
 	}
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/format"
 	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
+	"github.com/sievekv/sievekv/replica/member"
 )
 
 // peer returns a listener, which is where another member can reach it.
@@ -494,7 +495,7 @@ func TestNode_refuses(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, logDir)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, options(t, "x", peer(t))); !errors.Is(err, ErrNoMember) {
+	if _, err := Open(dir, options(t, "x", peer(t))); !errors.Is(err, member.ErrRefused) {
 		t.Errorf("without its log: %v", err)
 	}
 	for _, text := range []string{"", "sievekv-member-1-", token.String()[:30], token.String() + "A"} {

@@ -82,6 +82,18 @@ func readNote(fs vfs.FS, dir string) (w who, there bool, err error) {
 	return w, true, nil
 }
 
+// noLog returns the error for a directory without a log.
+func (o *Options) noLog(dir string) error {
+	w, there, err := readNote(o.fileSystem(), dir)
+	switch {
+	case err != nil:
+		return err
+	case there:
+		return refusedf("%s is of member %x, but the log of the group, directory %s, is gone, and what the member had answered for with it", dir, w.id, logDir)
+	}
+	return fmt.Errorf("%s: %w", dir, ErrNoMember)
+}
+
 // checkNote refuses a log that is not of the member that the directory is of: two processes would be the same member.
 func (n *Node) checkNote() error {
 	is := who{n.group, n.id}

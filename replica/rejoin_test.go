@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/replica/member"
 )
 
 // replaced has the group replace a member, until it is known to be done.
@@ -49,7 +50,7 @@ func TestRejoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := list(t, dir)
-	if _, err := Open(dir, options(t, "x", peer(t))); !errors.Is(err, ErrNoMember) {
+	if _, err := Open(dir, options(t, "x", peer(t))); !errors.Is(err, member.ErrRefused) {
 		t.Errorf("without its log: %v", err)
 	}
 	token := g.replaced(fmt.Sprint(i), g.peers[i])

@@ -24,7 +24,7 @@ func (sh *shell) clusterCommand() *cobra.Command {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return exit.Usagef("cluster: no word is called %q: want status, token, transfer, remove, rejoin or try", args[0])
+			return exit.Usagef("cluster: no word is called %q: want status, token, transfer, remove, rejoin, force or try", args[0])
 		},
 	}
 	word := func(use, short string, least, most int, words func(args []string) []string) {
@@ -45,7 +45,7 @@ func (sh *shell) clusterCommand() *cobra.Command {
 	word("rejoin MEMBER [PEER-ADDR [CLIENT-ADDR]]", "Puts a new member in the place of one that has found damage", 1, 3, named("REJOIN"))
 	sh.addSure(cmd, "remove", "also if fewer than three members are left")
 	sh.addSure(cmd, "rejoin", "also if the member is healthy")
-	cmd.AddCommand(sh.clusterTryCommand())
+	cmd.AddCommand(sh.clusterTryCommand(), sh.clusterForceCommand())
 	return cmd
 }
 
@@ -67,6 +67,7 @@ token NAME PEER-ADDR [CLIENT-ADDR]       adds a member, and prints the token wit
 transfer [MEMBER]                        hands the leadership over
 remove MEMBER [--yes]                    removes a member for good
 rejoin MEMBER [PEER-ADDR [CLIENT-ADDR]]  puts a new member in the place of one that has found damage, and prints its token
+force DIR... [--from DIR --yes]          makes a new group of what is left of one that has lost its majority
 try DIR [--port PORT]                    runs a group of three on this machine
 
 cluster asks a member of a group, which -h, -p or -u names, and has it change the group. A MEMBER is named by its name, its

@@ -210,6 +210,9 @@ func finishInstalling(log Log, state State) error {
 	return log.Installing(0)
 }
 
+// Check returns the error with which Start would refuse a log and a machine.
+func Check(log Log, state State) error { return checkStart(log, state) }
+
 // checkStart refuses a log and a machine that do not belong together. Raft would go on with them, and answer for entries that are
 // gone.
 func checkStart(log Log, state State) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/replica"
+	"github.com/sievekv/sievekv/replica/member"
 )
 
 // ClusterFlags are the flags of a store that is a member of a group.
@@ -127,6 +128,8 @@ func (f *Flags) OpenMember(ctx context.Context, dir string, store *kv.Options, l
 		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w: make one with --cluster init or join", err))
 	case errors.Is(err, replica.ErrMember):
 		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w: go on with --cluster start", err))
+	case errors.Is(err, member.ErrRefused):
+		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: --cluster %s: %w; kvshell cluster rejoin has another member take its place", c.word, err))
 	case err != nil:
 		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: --cluster %s: %w", c.word, err))
 	}

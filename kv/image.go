@@ -2,6 +2,7 @@ package kv
 
 import (
 	"context"
+	"crypto/sha256"
 	"io"
 
 	"github.com/sievekv/sievekv/kv/format"
@@ -35,6 +36,11 @@ func (db *DB) Image() (*Image, error) {
 // Write writes the image, for ReceiveImage of another member.
 func (i *Image) Write(ctx context.Context, w io.Writer) error {
 	return storage.WriteImage(ctx, i.snap, w)
+}
+
+// Digest returns a digest of one of 256 parts of the image. Those of equal members are equal, see package image.
+func (i *Image) Digest(ctx context.Context, part uint8) ([sha256.Size]byte, error) {
+	return storage.DigestImage(ctx, i.snap, part)
 }
 
 // Close ends the use of the image. The space of what it has, and the store no longer, is given back only then.

@@ -23,6 +23,8 @@ type machine struct {
 	leads      atomic.Uint64 // the term in which the store takes writes, else 0
 
 	received received // snapshots of other members
+
+	compare func(at entry.Applied, part uint8) // is called when a message that says to compare is applied; nil for nobody
 }
 
 func newMachine(db *kv.DB) (*machine, error) {
@@ -69,7 +71,13 @@ func (x *machine) Apply(e *member.Entry) error {
 		}
 		defer x.members.Store(m)
 	}
-	return x.db.ApplyMessage(&msg)
+	err := x.db.ApplyMessage(&msg)
+	if err == nil && e.Message != nil && x.compare != nil {
+		if part, is := e.Message.Compares(); is {
+			x.compare(e.State.Applied, part)
+		}
+	}
+	return err
 }
 
 // Lead implements member.Machine.

@@ -52,6 +52,10 @@ type Options struct {
 	// a member that it reaches needs it. Default 256 MiB.
 	LogKeep uint64
 
+	// CompareEvery is how often the leader has the members compare a part of what they have, 1/256 of the keys. Default a minute;
+	// below 0 never.
+	CompareEvery time.Duration
+
 	// Logger gets changes of the role, and errors. Default: that of Store, or slog.Default.
 	Logger *slog.Logger
 }
@@ -77,6 +81,7 @@ type Node struct {
 	seen    seen // raft's goroutine only
 	waiting waiting
 	reads   reads
+	compare comparing
 	images  atomic.Uint64 // how many were received, for the names of their directories
 	arrived atomic.Int64  // bytes of entries that wait for raft's goroutine
 	early   net.Listener  // that listenFirst has opened, and the transport has not yet
@@ -100,6 +105,8 @@ const (
 	markSelf  = "self"   // info of the member when it was made
 	markPeers = "peers"  // of a member that joins: infos of members that it may hear from
 	markBegun = "begun"  // begunInit or begunJoin, until it has ended
+
+	markDiffers = "differs" // why the member must not go on: what it has is not what the others have
 )
 
 // The values of markBegun. What one has left is not for the other: it has another store.
@@ -252,6 +259,9 @@ func (n *Node) readMade() error {
 	if err == nil {
 		err = n.checkNote()
 	}
+	if err == nil {
+		err = n.checkDiffers()
+	}
 	return err
 }
 
@@ -334,6 +344,7 @@ func (o Options) open(dir string, exists bool) (*Node, error) {
 	}
 	o.Store = &store
 	o.LogKeep = cmp.Or(o.LogKeep, 256<<20)
+	o.CompareEvery = cmp.Or(o.CompareEvery, time.Minute)
 	n := &Node{opts: o, dir: dir, fs: o.fileSystem(), logger: o.log()}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	var err error
@@ -430,13 +441,14 @@ func (n *Node) startMember() error {
 		return err
 	}
 	n.m, err = member.Start(member.Config{
-		ID: n.id, Log: n.log, Machine: n.machine, State: state, Level: level, Proposals: randomID(),
+		ID: n.id, Log: n.log, Machine: n.machine, State: state, Level: entry.Level, Proposals: randomID(),
 		Now: func() int64 { return n.DB.Store().Now() }, Logger: raftLogger{n.logger}, Alarm: n.alarm,
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", n.dir, err)
 	}
 	n.failing.Store(n.m)
+	n.machine.compare = n.digest
 	n.run = newRunner(n.m)
 	n.run.send, n.run.reads, n.run.looked, n.run.failed, n.run.applied = n.send, n.reads.answer, n.publish, n.failed, n.waiting.wake
 	n.waiting.applied = func() uint64 { return n.m.State().Index }
@@ -446,11 +458,11 @@ func (n *Node) startMember() error {
 	n.publish()
 	n.run.start()
 	n.others.Go(n.keep)
+	if n.opts.CompareEvery > 0 {
+		n.others.Go(n.keepComparing)
+	}
 	return nil
 }
-
-// level is the highest format level of messages that this program understands.
-const level = 1
 
 // listen begins to take messages of other members.
 func (n *Node) listen() (err error) {
@@ -469,6 +481,7 @@ func (n *Node) listen() (err error) {
 		Self: n.id, Cluster: n.group, TLS: n.opts.TLS, Listener: l, Logger: n.logger,
 		Handle:         n.take,
 		HandleSnapshot: n.receive,
+		HandleDigest:   n.heard,
 		Unreachable:    func(id uint64) { n.run.do(func() { n.m.ReportUnreachable(id) }) },
 	})
 	if err != nil {

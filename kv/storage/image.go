@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 
@@ -64,6 +65,17 @@ func WriteImage(ctx context.Context, snap *Snapshot, w io.Writer) (err error) {
 	}
 	_, err = image.Write(ctx, it, w)
 	return errors.Join(err, it.Close())
+}
+
+// DigestImage returns the digest of a part of what a snapshot has.
+func DigestImage(ctx context.Context, snap *Snapshot, part uint8) ([sha256.Size]byte, error) {
+	sum, err := image.Digest(ctx, func(start, end []byte) (*pebble.Iterator, error) {
+		return snap.NewIterWithContext(ctx, &IterOptions{LowerBound: start, UpperBound: end})
+	}, part)
+	if err != nil {
+		err = ReadError(err, "digest of part %d", part)
+	}
+	return sum, err
 }
 
 // ReceiveImage reads an image of another store into a directory, which must be empty, on the file system of the store.

@@ -13,6 +13,9 @@
 //	bytes 27-42  H_j, the proposer's hash at j
 //	bytes 43-    the record, or what a control message says
 //
+// A control message says nothing, when a leadership resumes; or, from format level 2 on, byte 1 and the number of a part: the members
+// digest that part of what they have, as of this entry, and compare.
+//
 // Entries that raft makes itself are no messages: the empty one by which a leader begins, and changes of the members. They have an
 // index, and so a hash.
 package entry
@@ -27,6 +30,35 @@ import (
 
 // Version is the version of the messages that this package writes.
 const Version = 1
+
+// The format levels: what a member needs to understand a message.
+const (
+	LevelRecords = 1 // records, and control messages that say nothing
+	LevelCompare = 2 // control messages that say to compare
+	Level        = LevelCompare
+)
+
+// controlCompare is the first byte of a control message that says to compare.
+const controlCompare = 1
+
+// Compare returns what a control message says that has members compare a part of what they have.
+func Compare(part uint8) []byte { return []byte{controlCompare, part} }
+
+// Compares reports whether the message says to compare, and which part.
+func (m *Message) Compares() (part uint8, is bool) {
+	if m.Flags&Control == 0 || len(m.Record) != 2 || m.Record[0] != controlCompare {
+		return 0, false
+	}
+	return m.Record[1], true
+}
+
+// LevelFor returns the level that a message needs.
+func LevelFor(f Flags, record []byte) byte {
+	if f&Control != 0 && len(record) > 0 {
+		return LevelCompare
+	}
+	return LevelRecords
+}
 
 // headerSize is the length of what comes before the record.
 const headerSize = 43
@@ -98,6 +130,9 @@ func Decode(data []byte) (m Message, err error) {
 		Record:   data[headerSize:],
 	}
 	copy(m.Base.Hash[:], data[27:])
+	if _, is := m.Compares(); !is && m.Flags&Control != 0 && len(m.Record) > 0 && m.Level <= Level {
+		return m, fmt.Errorf("control message %.20x is not known", m.Record)
+	}
 	return m, nil
 }
 

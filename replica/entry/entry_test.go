@@ -80,3 +80,34 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A control message that says to compare is refused by programs that do not know it, for its level; others stay as they were.
+func TestCompare(t *testing.T) {
+	if got := Compare(7); !bytes.Equal(got, []byte{1, 7}) {
+		t.Errorf("it says %x", got)
+	}
+	if LevelFor(Control, Compare(7)) != 2 || LevelFor(Control, nil) != 1 || LevelFor(Group, Compare(7)) != 1 {
+		t.Error("the levels are others")
+	}
+	for _, tt := range []struct {
+		m    Message
+		part uint8
+		is   bool
+		fits bool
+	}{
+		{Message{Flags: Control, Level: 2, Record: Compare(255)}, 255, true, true},
+		{Message{Flags: Control, Level: 1}, 0, false, true},
+		{Message{Flags: Whole, Level: 1, Record: Compare(9)}, 0, false, true},
+		{Message{Flags: Control, Level: 2, Record: []byte{2, 9}}, 0, false, false},
+		{Message{Flags: Control, Level: 2, Record: []byte{1}}, 0, false, false},
+		{Message{Flags: Control, Level: 3, Record: []byte{2, 9}}, 0, false, true}, // its level is what refuses it
+	} {
+		m, err := Decode(tt.m.Append(nil))
+		if (err == nil) != tt.fits {
+			t.Errorf("%+v: %v", tt.m, err)
+		}
+		if part, is := m.Compares(); part != tt.part || is != tt.is {
+			t.Errorf("%+v compares part %d, %t", tt.m, part, is)
+		}
+	}
+}

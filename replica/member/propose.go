@@ -54,7 +54,7 @@ func (m *Member) propose(id uint64, p Proposal) {
 // give gives a proposal to raft, and reports whether raft took it.
 func (m *Member) give(id uint64, p Proposal) bool {
 	state := m.State()
-	msg := entry.Message{Flags: p.Flags, Millis: m.now(), Level: m.level, Base: entry.At(state.Applied), Record: p.Record, Proposal: id}
+	msg := entry.Message{Flags: p.Flags, Millis: m.now(), Level: entry.LevelFor(p.Flags, p.Record), Base: entry.At(state.Applied), Record: p.Record, Proposal: id}
 	if err := m.node.Propose(msg.Append(make([]byte, 0, msg.Size()))); err != nil {
 		m.tickets.end(id, ErrNotLeader)
 		return false

@@ -60,10 +60,13 @@ func (t *Transport) serve(c *conn) {
 		t.refused(c, err)
 		return
 	}
-	if h.kind == forSnapshot {
+	switch h.kind {
+	case forSnapshot:
 		c.timed.silence *= snapshotSilence
 		err = t.receiveSnapshot(c, h.from)
-	} else {
+	case forDigest:
+		err = t.receiveDigest(c, h.from)
+	default:
 		err = t.receive(c, h.from)
 	}
 	if t.ctx.Err() == nil && err != nil {
@@ -182,4 +185,16 @@ func (t *Transport) receiveSnapshot(c *conn, from uint64) error {
 	cancel()
 	pings.Wait()
 	return errors.Join(err, c.answer(err))
+}
+
+// receiveDigest hands on what a member has told, and answers.
+func (t *Transport) receiveDigest(c *conn, from uint64) error {
+	kind, err := c.read(maxHello)
+	if err == nil && kind != frameDigest {
+		err = fmt.Errorf("%w: kind %d in place of a digest", errFrame, kind)
+	}
+	if err != nil {
+		return err
+	}
+	return c.answer(t.opts.HandleDigest(from, c.body.Bytes()))
 }

@@ -168,6 +168,26 @@ const snapshotSilence = 6
 // snapshot; its error is returned, and the other side learns that the snapshot is not whole. SendSnapshot returns when the other side
 // has taken the snapshot over, or with its reason why not. It ends with ctx.
 func (t *Transport) SendSnapshot(ctx context.Context, to uint64, m *pb.Message, write func(io.Writer) error) error {
+	err := t.with(ctx, to, forSnapshot, func(ctx context.Context, c *conn) error {
+		c.timed.silence *= snapshotSilence
+		return sendSnapshot(ctx, c, m, write)
+	})
+	if err != nil {
+		return fmt.Errorf("snapshot to member %d: %w", to, err)
+	}
+	return nil
+}
+
+// Tell tells a member something of up to 1 KiB, on a connection of its own, and returns when it has taken it, or with its reason why
+// not. It ends with ctx.
+func (t *Transport) Tell(ctx context.Context, to uint64, body []byte) error {
+	return t.with(ctx, to, forDigest, func(_ context.Context, c *conn) error {
+		return errors.Join(c.send(frameDigest, body), c.readAnswer())
+	})
+}
+
+// with calls f with a connection to a member. The context that it gets ends with that member.
+func (t *Transport) with(ctx context.Context, to uint64, kind byte, f func(context.Context, *conn) error) error {
 	t.mu.Lock()
 	p := t.peers[to]
 	if p == nil || t.ctx.Err() != nil {
@@ -180,16 +200,15 @@ func (t *Transport) SendSnapshot(ctx context.Context, to uint64, m *pb.Message, 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
-	c, err := p.dial(ctx, forSnapshot)
+	c, err := p.dial(ctx, kind)
 	if err == nil {
-		c.timed.silence *= snapshotSilence
-		err = sendSnapshot(ctx, c, m, write)
+		err = f(ctx, c)
 		c.close()
 	}
 	if err != nil {
-		return fmt.Errorf("snapshot to member %d: %w", to, errors.Join(ctx.Err(), err))
+		err = errors.Join(ctx.Err(), err)
 	}
-	return nil
+	return err
 }
 
 func sendSnapshot(ctx context.Context, c *conn, m *pb.Message, write func(io.Writer) error) error {

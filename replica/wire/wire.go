@@ -35,6 +35,9 @@ type Options struct {
 	// only. The error is the answer to the sender. Ctx ends when the sender is gone, or sends another, or at Close.
 	HandleSnapshot func(ctx context.Context, from uint64, m *pb.Message, r io.Reader) error
 
+	// HandleDigest, if set, is called with what Tell has sent. The error is the answer.
+	HandleDigest func(from uint64, body []byte) error
+
 	// Unreachable, if set, is called when messages to a member were dropped, or its connection failed, by a goroutine that is
 	// that member's alone.
 	Unreachable func(id uint64)
@@ -85,6 +88,9 @@ func New(o Options) (*Transport, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.HandleDigest == nil {
+		o.HandleDigest = func(uint64, []byte) error { return errors.New("no digests") }
 	}
 	if o.Unreachable == nil {
 		o.Unreachable = func(uint64) {}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -31,6 +32,7 @@ type ClusterFlags struct {
 	clientAddr string
 	tokenFile  string
 	logKeep    cliflags.Bytes
+	compare    time.Duration
 	adopt      bool
 }
 
@@ -41,6 +43,8 @@ const (
 	clusterRejoin = "rejoin"
 	clusterStart  = "start"
 )
+
+const defaultCompare = time.Minute
 
 // The files of --peer-tls.
 const (
@@ -58,6 +62,7 @@ func (f *ClusterFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.clientAddr, "client-addr", "", "`HOST:PORT` where clients reach this member, for init (default that of --addr)")
 	cliflags.FileVar(flags, &f.tokenFile, "token-file", "`FILE` with the token of kvshell cluster token or rejoin, for join and rejoin")
 	flags.Var(&f.logKeep, "log-keep", "how much of the log is kept for members that are behind (default 256MiB)")
+	flags.DurationVar(&f.compare, "compare-every", defaultCompare, "how often the leader has the members compare 1/256 of what they have; 0 for never")
 	flags.BoolVar(&f.adopt, "adopt", false, "with init: a store that exists becomes the first member's")
 }
 
@@ -87,6 +92,9 @@ func (f *ClusterFlags) check(addr string) error {
 	if join := f.word == clusterJoin || f.word == clusterRejoin; join != (f.tokenFile != "") {
 		return exit.Usagef("serve: --cluster join or rejoin, and --token-file: one needs the other")
 	}
+	if f.compare < 0 {
+		return exit.Usagef("serve: --compare-every %v: must be 0 or more", f.compare)
+	}
 	if f.word == "" && f.peerTLS != "" {
 		return exit.Usagef("serve: --peer-tls is for --cluster, which is not given")
 	}
@@ -100,6 +108,9 @@ func (f *ClusterFlags) check(addr string) error {
 func (f *Flags) OpenMember(ctx context.Context, dir string, store *kv.Options, log *slog.Logger) (n *replica.Node, err error) {
 	c := &f.cluster
 	o := replica.Options{Name: c.node, Peer: c.peerAddr, Client: c.clientAddr, Store: store, LogKeep: uint64(c.logKeep), Logger: log}
+	if o.CompareEvery = c.compare; o.CompareEvery == 0 {
+		o.CompareEvery = -1
+	}
 	if o.Client == "" {
 		o.Client = f.addr
 	}

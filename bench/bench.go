@@ -44,7 +44,7 @@ type bench struct {
 type result struct {
 	topic topic
 	rows  []row
-	plots []plot
+	plots []picture
 	notes []string // what was left out, and the like
 	err   error
 	took  time.Duration
@@ -57,7 +57,7 @@ func (b *bench) current() *result { return &b.results[len(b.results)-1] }
 func (b *bench) row(r row) { b.current().rows = append(b.current().rows, r) }
 
 // plot adds a plot to the topic.
-func (b *bench) plot(p plot) { b.current().plots = append(b.current().plots, p) }
+func (b *bench) plot(p picture) { b.current().plots = append(b.current().plots, p) }
 
 // note adds a sentence below the table of the topic.
 func (b *bench) note(format string, args ...any) {

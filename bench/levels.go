@@ -29,7 +29,7 @@ func levels(b *bench) error {
 	}
 	defer raw.end()
 	during, reps := pick(b, 150*time.Millisecond, 500*time.Millisecond, time.Second), pick(b, 1, 3, 5)
-	p := plot{name: "levels", title: "Adds a second", x: "goroutines", y: "adds a second", log: true}
+	p := picture{name: "levels", title: "Adds of new items by number of goroutines and durability", x: "goroutines", y: "adds per second", log: true}
 	for _, level := range []sievekv.Durability{sievekv.Always, sievekv.EverySec, sievekv.NoSync} {
 		f := s.Bloom("f").With(level)
 		sync, peer := pebble.NoSync, "Pebble Set, not synced"

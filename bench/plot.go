@@ -2,23 +2,27 @@ package main
 
 import (
 	"bytes"
+	"image/color"
 	"math"
-	"slices"
 
-	"github.com/wcharczuk/go-chart/v2"
-	"github.com/wcharczuk/go-chart/v2/drawing"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// plot is a picture of lines.
-type plot struct {
+// picture is a plot of lines.
+type picture struct {
 	name      string // of the file
-	title     string
-	x, y      string // what the axes have
+	title     string // what is measured
+	x, y      string // what the axes have, with units
 	log, logY bool   // both axes, or y alone, have powers of ten at equal distances
 	lines     []line
 }
 
-// line is one of a plot.
+// line is one of a picture.
 type line struct {
 	name string
 	x, y []float64
@@ -31,73 +35,136 @@ func (l *line) add(x, y float64) {
 }
 
 // colors are told apart by most people.
-var colors = []string{"0072b2", "d55e00", "009e73", "cc79a7", "e69f00", "56b4e9"}
-
-// svg draws the plot. It returns nothing if no line has two points.
-func (p *plot) svg() ([]byte, error) {
-	c, ok := p.chart()
-	if !ok {
-		return nil, nil
-	}
-	var out bytes.Buffer
-	err := c.Render(chart.SVG, &out)
-	return out.Bytes(), err
+var colors = []color.RGBA{
+	{R: 0x00, G: 0x72, B: 0xb2, A: 255}, {R: 0xd5, G: 0x5e, B: 0x00, A: 255}, {R: 0x00, G: 0x9e, B: 0x73, A: 255},
+	{R: 0xcc, G: 0x79, B: 0xa7, A: 255}, {R: 0xe6, G: 0x9f, B: 0x00, A: 255}, {R: 0x56, G: 0xb4, B: 0xe9, A: 255},
 }
 
-func (p *plot) chart() (c chart.Chart, ok bool) {
-	c = chart.Chart{
-		Title: p.title, TitleStyle: chart.Style{FontSize: 12}, Width: 760, Height: 420,
-		Background: chart.Style{Padding: chart.Box{Top: 40, Left: 190, Right: 20, Bottom: 20}},
-		XAxis:      chart.XAxis{Name: p.x, ValueFormatter: label},
-		YAxis:      chart.YAxis{Name: p.y, ValueFormatter: label},
+const (
+	pictureWidth  = 760 * vg.Inch / 96
+	pictureHeight = 420 * vg.Inch / 96
+)
+
+// svg draws the picture. It returns nothing if no line has two points.
+func (p *picture) svg() ([]byte, error) {
+	drawn, err := p.plot()
+	if drawn == nil || err != nil {
+		return nil, err
 	}
-	var xs, ys []float64 // of all lines
+	canvas := vgsvg.New(pictureWidth, pictureHeight)
+	page := draw.New(canvas)
+	page.SetColor(color.White)
+	page.Fill(page.Rectangle.Path())
+	drawn.Draw(draw.Crop(page, 6, -16, 6, -8))
+	var out bytes.Buffer
+	_, err = canvas.WriteTo(&out)
+	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), err
+}
+
+// plot returns the axes, the lines and the legend. It is nil if no line has two points.
+func (p *picture) plot() (*plot.Plot, error) {
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	c := plot.New()
+	c.Title.Text, c.X.Label.Text, c.Y.Label.Text = p.title, p.x, p.y
+	c.Title.TextStyle.Font.Size, c.Title.Padding = font.Points(13), font.Points(8)
+	c.Add(grid())
+	c.X.Tick.Marker, c.Y.Tick.Marker = ticks{}, ticks{}
+	if p.log {
+		c.X.Scale, c.X.Tick.Marker = plot.LogScale{}, powers{}
+	}
+	if p.log || p.logY {
+		c.Y.Scale, c.Y.Tick.Marker = plot.LogScale{}, powers{}
+	}
+	// The legend is below, where no line is: those with powers on both axes rise, the others fall.
+	c.Legend.Left, c.Legend.XOffs, c.Legend.YOffs, c.Legend.Padding = true, font.Points(12), font.Points(8), font.Points(3)
+	if p.log {
+		c.Legend.XOffs = pictureWidth * 0.55
+	}
+	c.Legend.TextStyle.Font.Size, c.Legend.ThumbnailWidth = font.Points(10), font.Points(20)
+	drawn := 0
 	for i, l := range p.lines {
 		if len(l.x) < 2 {
 			continue
 		}
-		x, y := scaled(l.x, p.log), scaled(l.y, p.log || p.logY)
-		xs, ys = append(xs, x...), append(ys, y...)
-		color := drawing.ColorFromHex(colors[i%len(colors)])
-		c.Series = append(c.Series, chart.ContinuousSeries{
-			Name: l.name, XValues: x, YValues: y,
-			Style: chart.Style{StrokeColor: color, StrokeWidth: 2, DotColor: color, DotWidth: 3},
-		})
+		points := make(plotter.XYs, len(l.x))
+		for k := range points {
+			points[k].X, points[k].Y = l.x[k], l.y[k]
+		}
+		curve, dots, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return nil, err
+		}
+		curve.Color, curve.Width = colors[i%len(colors)], font.Points(1.5)
+		dots.Color, dots.Shape, dots.Radius = curve.Color, draw.CircleGlyph{}, font.Points(2)
+		c.Add(curve, dots)
+		c.Legend.Add(l.name, curve, dots)
+		drawn++
 	}
-	if len(xs) == 0 {
-		return c, false
+	if drawn == 0 {
+		return nil, nil
 	}
-	if p.log {
-		c.XAxis.Range, c.XAxis.Ticks = powers(xs)
+	if !p.log {
+		widen(&c.X, false)
 	}
-	if p.log || p.logY {
-		c.YAxis.Range, c.YAxis.Ticks = powers(ys)
-	}
-	c.Elements = []chart.Renderable{chart.LegendLeft(&c)}
-	return c, true
+	widen(&c.Y, p.log || p.logY)
+	return c, nil
 }
 
-func label(v any) string { return format(v.(float64)) }
-
-// scaled returns the logarithms of figures, if the axis has them.
-func scaled(figures []float64, log bool) []float64 {
-	if !log {
-		return figures
-	}
-	logs := make([]float64, len(figures))
-	for i, x := range figures {
-		logs[i] = math.Log10(x)
-	}
-	return logs
+func grid() *plotter.Grid {
+	g := plotter.NewGrid()
+	g.Vertical.Color = color.Gray{Y: 0xe4}
+	g.Horizontal.Color = g.Vertical.Color
+	return g
 }
 
-// powers returns an axis from a power of ten to another, for logarithms, with a tick at each power.
-func powers(logs []float64) (*chart.ContinuousRange, []chart.Tick) {
-	low, high := math.Floor(slices.Min(logs)), math.Ceil(slices.Max(logs))
-	high = max(high, low+1)
-	var ticks []chart.Tick
-	for power := low; power <= high; power++ {
-		ticks = append(ticks, chart.Tick{Value: power, Label: format(math.Pow(10, power))})
+// widen has an axis begin and end at a round number: a power of ten, or 0 and a tick.
+func widen(a *plot.Axis, log bool) {
+	if log {
+		a.Min, a.Max = math.Pow(10, math.Floor(math.Log10(a.Min))), math.Pow(10, math.Ceil(math.Log10(a.Max)))
+		return
 	}
-	return &chart.ContinuousRange{Min: low, Max: high}, ticks
+	step := roundStep(a.Max)
+	a.Min, a.Max = 0, math.Ceil(a.Max/step)*step
+}
+
+// roundStep returns the distance of some five ticks between 0 and a number: 1, 2 or 5 of a power of ten.
+func roundStep(most float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(most/4)))
+	for _, k := range []float64{1, 2, 5} {
+		if k*power >= most/6 {
+			return k * power
+		}
+	}
+	return 10 * power
+}
+
+// ticks are at round numbers, from 0.
+type ticks struct{}
+
+// Ticks implements plot.Ticker.
+func (ticks) Ticks(_, most float64) (all []plot.Tick) {
+	step := roundStep(most)
+	for i := 0.0; i*step <= most*(1+1e-9); i++ {
+		all = append(all, plot.Tick{Value: i * step, Label: format(i * step)})
+	}
+	return all
+}
+
+// powers are ticks at the powers of ten. Between few of them 2 and 5 have ticks, too.
+type powers struct{}
+
+// Ticks implements plot.Ticker.
+func (powers) Ticks(least, most float64) (all []plot.Tick) {
+	between := []float64{1}
+	if most/least <= 100 {
+		between = []float64{1, 2, 5}
+	}
+	for power := math.Floor(math.Log10(least)); power <= math.Ceil(math.Log10(most)); power++ {
+		for _, k := range between {
+			if at := k * math.Pow(10, power); at >= least && at <= most {
+				all = append(all, plot.Tick{Value: at, Label: format(at)})
+			}
+		}
+	}
+	return all
 }

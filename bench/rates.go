@@ -27,7 +27,7 @@ type sized struct {
 func rates(b *bench) error {
 	n := pick(b, uint64(100_000), 1_000_000, 1_000_000)
 	asked := pick(b, uint64(500_000), 4_000_000, 20_000_000)
-	p := plot{name: "rates", title: "False positives", x: "bits for each item", y: "false-positive rate", logY: true}
+	p := picture{name: "rates", title: "False-positive rate measured, by size of the filter", x: "size (bits per item)", y: "false-positive rate", logY: true}
 	curves := []line{{name: "sievekv Bloom"}, {name: "blobloom"}, {name: "bits-and-blooms"}}
 	for _, rate := range []float64{0.1, 0.01, 0.001, 0.0001} {
 		filters, end, err := b.bloomFilters(n, rate)

@@ -135,7 +135,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestPlot(t *testing.T) {
-	p := plot{title: "T", x: "items", y: "ns", log: true, lines: []line{{name: "a line"}}}
+	p := picture{title: "T", x: "items", y: "ns", log: true, lines: []line{{name: "a line"}}}
 	for _, x := range []float64{1e5, 1e6, 1e7} {
 		p.lines[0].add(x, x/100)
 	}
@@ -143,7 +143,7 @@ func TestPlot(t *testing.T) {
 	if err != nil || !strings.Contains(string(svg), "<svg") || !strings.Contains(string(svg), "a line") {
 		t.Errorf("svg %.300s, %v", svg, err)
 	}
-	if svg, err := (&plot{}).svg(); svg != nil || err != nil {
+	if svg, err := (&picture{}).svg(); svg != nil || err != nil {
 		t.Errorf("a plot without lines: %q, %v", svg, err)
 	}
 }

@@ -8,7 +8,7 @@ million). A filter above some megabytes is no longer in the caches of the proces
 // sizes measures lookups and fills of filters of many sizes.
 func sizes(b *bench) error {
 	counts := pick(b, []uint64{1e5, 1e6}, []uint64{1e5, 1e6, 1e7}, []uint64{1e5, 1e6, 1e7, 1e8})
-	p := plot{name: "sizes", title: "One lookup", x: "items in the filter", y: "ns", log: true}
+	p := picture{name: "sizes", title: "Time of one lookup by number of items in the filter", x: "items in the filter", y: "time (ns)", log: true}
 	curves := []line{
 		{name: "sievekv, present"}, {name: "blobloom, present"}, {name: "sievekv, absent"}, {name: "blobloom, absent"},
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"image/color"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +12,11 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/wcharczuk/go-chart/v2"
-	"github.com/wcharczuk/go-chart/v2/drawing"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 func count(n int) string { return humanize.Comma(int64(n)) }
@@ -72,27 +77,54 @@ func markdown(rows []row) string {
 	return out.String()
 }
 
-// plot draws the queries of each second, without the guard and with it.
-func plot(r row) ([]byte, error) {
-	line := func(name, color string, seconds []int64) chart.Series {
-		s := chart.ContinuousSeries{Name: name, Style: chart.Style{StrokeColor: drawing.ColorFromHex(color), StrokeWidth: 2}}
-		for i, n := range seconds {
-			s.XValues, s.YValues = append(s.XValues, float64(i+1)), append(s.YValues, float64(n))
+// picture draws the queries of each second, without the guard and with it.
+func picture(r row) ([]byte, error) {
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	c := plot.New()
+	c.Title.Text, c.X.Label.Text, c.Y.Label.Text = "Queries that reach the database", "seconds since all keys were written", "queries in the second"
+	c.Title.TextStyle.Font.Size, c.Title.Padding = font.Points(13), font.Points(8)
+	c.X.Tick.Marker, c.Y.Tick.Marker = ticks(10), ticks(10_000)
+	c.Legend.Top, c.Legend.Left, c.Legend.XOffs, c.Legend.YOffs = true, true, 12, -8
+	c.Add(plotter.NewGrid())
+	most := 0.0
+	for _, side := range []struct {
+		name    string
+		color   color.RGBA
+		seconds []int64
+	}{{"guard off", color.RGBA{R: 0xd5, G: 0x5e, A: 255}, r.off.seconds}, {"guard on", color.RGBA{G: 0x72, B: 0xb2, A: 255}, r.on.seconds}} {
+		points := make(plotter.XYs, len(side.seconds))
+		for i, n := range side.seconds {
+			points[i].X, points[i].Y = float64(i+1), float64(n)
+			most = max(most, float64(n))
 		}
-		return s
+		curve, err := plotter.NewLine(points)
+		if err != nil {
+			return nil, err
+		}
+		curve.Color, curve.Width = side.color, font.Points(1.5)
+		c.Add(curve)
+		c.Legend.Add(side.name, curve)
 	}
-	number := func(v any) string { return humanize.Comma(int64(v.(float64))) }
-	c := chart.Chart{
-		Title: "queries that reach the database", TitleStyle: chart.Style{FontSize: 12}, Width: 760, Height: 360,
-		Background: chart.Style{Padding: chart.Box{Top: 40, Left: 110, Right: 20, Bottom: 20}},
-		XAxis:      chart.XAxis{Name: "seconds since all keys were written", ValueFormatter: number},
-		YAxis:      chart.YAxis{Name: "queries in the second", ValueFormatter: number},
-		Series:     []chart.Series{line("guard off", "d55e00", r.off.seconds), line("guard on", "0072b2", r.on.seconds)},
-	}
-	c.Elements = []chart.Renderable{chart.LegendLeft(&c)}
+	c.X.Min, c.Y.Min, c.Y.Max = 0, 0, 10_000*math.Ceil(most/10_000)
+	canvas := vgsvg.New(570, 270)
+	page := draw.New(canvas)
+	page.SetColor(color.White)
+	page.Fill(page.Rectangle.Path())
+	c.Draw(draw.Crop(page, 6, -16, 6, -8))
 	var out bytes.Buffer
-	err := c.Render(chart.SVG, &out)
-	return out.Bytes(), err
+	_, err := canvas.WriteTo(&out)
+	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), err
+}
+
+// ticks are at multiples of a number.
+type ticks int
+
+// Ticks implements plot.Ticker.
+func (step ticks) Ticks(_, most float64) (all []plot.Tick) {
+	for at := 0; float64(at) <= most; at += int(step) {
+		all = append(all, plot.Tick{Value: float64(at), Label: humanize.Comma(int64(at))})
+	}
+	return all
 }
 
 const (
@@ -120,7 +152,7 @@ func writePage(docs, about string, rows []row) error {
 		if !r.plotted {
 			continue
 		}
-		drawn, err := plot(r)
+		drawn, err := picture(r)
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func (m *Member) apply(t *Task) error {
 		if change != nil {
 			t.changes = append(t.changes, madeChange{e.GetIndex(), change})
 		}
-		begins := e.GetType() == pb.EntryNormal && len(e.GetData()) == 0 && e.GetTerm() == t.leading && m.leads != t.leading
+		begins := e.GetType() == pb.EntryNormal && len(e.GetData()) == 0 && e.GetTerm() == t.leading && m.leads != t.leading && m.leadsNow.Load() == t.leading
 		resumes := to.Own && to.Message.Flags&entry.Control != 0 && len(to.Message.Record) == 0
 		if (begins || resumes) && slices.Contains(to.State.Members.GetVoters(), m.id) { // an earlier leader may have removed this one
 			if err := m.lead(t.leading); err != nil {

@@ -164,6 +164,7 @@ type Member struct {
 	refused    refused // the leader that is refused
 
 	leadership atomic.Uint64 // number of the last one; written by the applier
+	leadsNow   atomic.Uint64 // leading, for the applier, which may be far behind
 
 	applying sync.Mutex // guards the machine, and what follows
 	leads    uint64     // the term in which the machine leads, else 0

@@ -91,6 +91,7 @@ func (m *Member) ready() (w Work) {
 	changed := leading != m.leading
 	if changed {
 		m.leading, m.sent, m.changing, m.held = leading, 0, 0, nil // what was held ends with the leadership
+		m.leadsNow.Store(leading)
 	}
 	for _, msg := range rd.Messages {
 		switch msg.GetTo() {

@@ -186,6 +186,7 @@ func comparable(t *testing.T) *trio {
 
 // A member whose disk has another value than the others ends, is the only one, and does not start again. It is replaced.
 func TestCompare_differs(t *testing.T) {
+	t.Parallel()
 	for name, kind := range map[string]func(part *uint8) func(key, value []byte, headers map[uint64]*format.Header) []byte{
 		"a string": func(part *uint8) func(key, value []byte, headers map[uint64]*format.Header) []byte {
 			return flipValue("key7", part)
@@ -237,6 +238,7 @@ func TestCompare_differs(t *testing.T) {
 
 // Folds of one member, expired keys, windows and growth make no difference.
 func TestCompare_equal(t *testing.T) {
+	t.Parallel()
 	g := comparable(t)
 	i := g.kill(g.follower())
 	parts := map[uint8]bool{0: true}
@@ -272,6 +274,7 @@ func TestCompare_equal(t *testing.T) {
 
 // The leader has parts compared by itself, one after the other.
 func TestCompare_byItself(t *testing.T) {
+	t.Parallel()
 	g := newTrioWith(t, func(_ int, o *Options) { o.CompareEvery = 10 * time.Millisecond })
 	g.write("key")
 	parts := make(map[uint8]bool)
@@ -291,6 +294,7 @@ func TestCompare_byItself(t *testing.T) {
 
 // Two members that differ are told, and neither ends. A majority decides as soon as there is one.
 func TestCompare_judge(t *testing.T) {
+	t.Parallel()
 	g := newTrioWith(t, func(_ int, o *Options) { o.CompareEvery = -1 })
 	n := g.nodes[0]
 	one, other := digest{index: 5, part: 3}, digest{index: 5, part: 3, sum: [32]byte{1}}

@@ -13,6 +13,7 @@ import (
 
 // The longest history that is left goes on as a new group, with everything that was acknowledged. The old members are not heard there.
 func TestForce(t *testing.T) {
+	t.Parallel()
 	g := newTrio(t)
 	first, second := names("first", 10), names("second", 10)
 	g.writeAll(first)
@@ -75,6 +76,7 @@ func TestForce(t *testing.T) {
 
 // What is not committed on a member that was cut off is counted, and a member that runs is told.
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	a := &Remains{Last: 20, LastTerm: 5, begins: 3, terms: []run{{3, 1}, {10, 2}, {15, 5}}}
 	for _, tt := range []struct {
 		name         string

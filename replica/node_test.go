@@ -277,6 +277,7 @@ func (g *trio) writeAll(keys []string) {
 }
 
 func TestNode(t *testing.T) {
+	t.Parallel()
 	g := newTrio(t)
 	a, b, c := names("a", 20), names("b", 20), names("c", 20)
 	g.writeAll(a)
@@ -294,6 +295,7 @@ func TestNode(t *testing.T) {
 
 // A member that is further behind than the log reaches gets a snapshot, and its open filters and strings are those of the group then.
 func TestNode_snapshot(t *testing.T) {
+	t.Parallel()
 	g := newTrioWith(t, func(_ int, o *Options) { o.LogKeep = 1 })
 	g.writeAll(names("before", 5))
 	add := func(item string) {
@@ -355,6 +357,7 @@ func TestNode_snapshot(t *testing.T) {
 
 // A new member of a group of one gets a snapshot that is newer than raft has asked for. The leader knows that it has sent it.
 func TestNode_newerSnapshot(t *testing.T) {
+	t.Parallel()
 	l := peer(t)
 	n, err := Init(t.TempDir(), options(t, "0", l), false)
 	if err != nil {
@@ -415,6 +418,7 @@ func (f *fullable) GetDiskUsage(string) (vfs.DiskUsage, error) {
 
 // A leader whose disk is full hands over, and takes no entries until there is room again. Then it has everything.
 func TestNode_fullDisk(t *testing.T) {
+	t.Parallel()
 	disks := make([]*fullable, 3)
 	g := newTrioWith(t, func(i int, o *Options) {
 		disks[i] = &fullable{FS: vfs.Default}
@@ -435,6 +439,7 @@ func TestNode_fullDisk(t *testing.T) {
 
 // All are killed at once, and come back with everything that was acknowledged.
 func TestNode_allKilled(t *testing.T) {
+	t.Parallel()
 	g := newTrio(t)
 	keys := names("key", 30)
 	g.writeAll(keys)
@@ -449,6 +454,7 @@ func TestNode_allKilled(t *testing.T) {
 
 // What a member must not go on with is refused by name.
 func TestNode_refuses(t *testing.T) {
+	t.Parallel()
 	g := newTrio(t)
 	g.writeAll(names("key", 10))
 	var n *Node
@@ -507,6 +513,7 @@ func TestNode_refuses(t *testing.T) {
 
 // A store that leaves its group has everything that was acknowledged, also what its own disk did not have yet.
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n, err := Init(dir, options(t, "a", peer(t)), false)
 	if err != nil {
@@ -546,6 +553,7 @@ func TestLeave(t *testing.T) {
 
 // Init that was cut after the store's first entry goes on with the same member.
 func TestInit_cut(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := options(t, "a", peer(t))
 	n, err := o.begin(dir, begunInit, true)
@@ -590,6 +598,7 @@ func TestMembers_long(t *testing.T) {
 
 // What Join has left that was cut is not for Init, nor the other way round: the stores have other identities.
 func TestInit_afterJoin(t *testing.T) {
+	t.Parallel()
 	for how, other := range map[string]string{begunInit: begunJoin, begunJoin: begunInit} {
 		dir := t.TempDir()
 		o := options(t, "a", peer(t))

@@ -36,6 +36,7 @@ func (g *trio) replaced(name, peer string) (token Token) {
 // A member whose log was lost is replaced in its own directory, whichever step of moving its content aside is cut. All of it is there
 // afterwards.
 func TestRejoin(t *testing.T) {
+	t.Parallel()
 	g := newTrio(t)
 	keys := names("key", 20)
 	g.writeAll(keys)
@@ -137,6 +138,7 @@ func (f *failing) OpenDir(dir string) (vfs.File, error) {
 
 // What Rejoin must not move aside is refused by name, and nothing is changed.
 func TestRejoin_refuses(t *testing.T) {
+	t.Parallel()
 	g := newTrio(t)
 	g.write("key")
 	g.have("key")
@@ -207,6 +209,7 @@ func TestRejoin_refuses(t *testing.T) {
 
 // The log of another member is refused: two processes would be the same member.
 func TestOpen_logOfAnother(t *testing.T) {
+	t.Parallel()
 	g := newTrio(t)
 	g.write("key")
 	g.have("key")

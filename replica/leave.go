@@ -2,7 +2,6 @@ package replica
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -20,7 +19,7 @@ import (
 func Leave(dir string, o Options) error {
 	n, err := o.open(dir, true)
 	if errors.Is(err, raftlog.ErrNotExist) {
-		return fmt.Errorf("%s: %w", dir, ErrNoMember)
+		return o.noLog(dir)
 	}
 	if err != nil {
 		return err

@@ -52,8 +52,8 @@ type Options struct {
 	// a member that it reaches needs it. Default 256 MiB.
 	LogKeep uint64
 
-	// CompareEvery is how often the leader has the members compare a part of what they have, 1/256 of the keys. Default a minute;
-	// below 0 never.
+	// CompareEvery is how often the leader has the members compare a part of what they have, 1/256 of the keys. Default
+	// DefaultCompareEvery; below 0 never.
 	CompareEvery time.Duration
 
 	// Logger gets changes of the role, and errors. Default: that of Store, or slog.Default.
@@ -108,6 +108,9 @@ const (
 
 	markDiffers = "differs" // why the member must not go on: what it has is not what the others have
 )
+
+// DefaultCompareEvery is the default of Options.CompareEvery: everything is compared in some four hours.
+const DefaultCompareEvery = time.Minute
 
 // The values of markBegun. What one has left is not for the other: it has another store.
 const (
@@ -344,7 +347,7 @@ func (o Options) open(dir string, exists bool) (*Node, error) {
 	}
 	o.Store = &store
 	o.LogKeep = cmp.Or(o.LogKeep, 256<<20)
-	o.CompareEvery = cmp.Or(o.CompareEvery, time.Minute)
+	o.CompareEvery = cmp.Or(o.CompareEvery, DefaultCompareEvery)
 	n := &Node{opts: o, dir: dir, fs: o.fileSystem(), logger: o.log()}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	var err error

@@ -504,6 +504,9 @@ func TestNode_refuses(t *testing.T) {
 	if _, err := Open(dir, options(t, "x", peer(t))); !errors.Is(err, member.ErrRefused) {
 		t.Errorf("without its log: %v", err)
 	}
+	if err := Leave(dir, options(t, "x", peer(t))); !errors.Is(err, member.ErrRefused) {
+		t.Errorf("it leaves its group without its log: %v", err)
+	}
 	for _, text := range []string{"", "sievekv-member-1-", token.String()[:30], token.String() + "A"} {
 		if _, err := ParseToken(text); !errors.Is(err, errToken) {
 			t.Errorf("token %q: %v", text, err)

@@ -2,7 +2,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -194,7 +193,11 @@ func rejoin(n Node, c *module.Call) (reply.Reply, error) {
 	defer cancel()
 	m, err := find(n, string(c.Args[0]))
 	if err != nil && len(words) > 0 { // the rest of a change that was cut
-		t, err := n.AddMember(ctx, string(c.Args[0]), string(words[0]), string(bytes.Join(words[1:], nil)))
+		client := ""
+		if len(words) > 1 {
+			client = string(words[1])
+		}
+		t, err := n.AddMember(ctx, string(c.Args[0]), string(words[0]), client)
 		return reply.BulkString(t.String()), err
 	}
 	if err != nil {

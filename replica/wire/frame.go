@@ -23,8 +23,8 @@ import (
 // whether the snapshot was taken over. Meanwhile both sides send pings. On one for a digest the dialer sends it, and the other side
 // answers. A program that does not know digests refuses the hello.
 //
-// Digest: at most 1 KiB, which package replica knows. Message: a raftpb.Message, at most 64 MiB. Data: a part of the snapshot, at most 256 KiB. End and ping: empty. Answer: 1 byte, 0
-// for yes or 1 for no, and then the reason in words. Hello, 39 bytes:
+// Message: a raftpb.Message, at most 64 MiB. Data: a part of the snapshot, at most 256 KiB. End and ping: empty. Digest: at most
+// 1 KiB, whose form package replica has. Answer: 1 byte, 0 for yes or 1 for no, and then the reason in words. Hello, 39 bytes:
 //
 //	offset  size  field
 //	0       4     magic "SVKW"

@@ -138,7 +138,7 @@ func (d *digester) object(it *pebble.Iterator, h *format.Header) error {
 	return it.Error()
 }
 
-// block adds a block by what it says.
+// addBlock adds a block by what it says.
 func (d *digester) addBlock(it *pebble.Iterator, h *format.Header, k format.ObjectKey) error {
 	i := slices.IndexFunc(h.Layers, func(l format.LayerSpec) bool { return l.Number == k.Part-format.PartLayers })
 	if i < 0 {

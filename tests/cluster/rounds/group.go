@@ -26,8 +26,9 @@ type group struct {
 	onDisk  []string // the program for a member whose disk is in memory
 	dir     string
 	sync    string
-	ca      *authority // nil without TLS
-	host    string     // of all addresses
+	ca      *authority    // nil without TLS
+	host    string        // of all addresses
+	compare time.Duration // how often members that start from now on compare what they have; 0 for never
 	net     *network
 	rng     *rand.Rand
 	made    int // members
@@ -38,7 +39,7 @@ type group struct {
 
 // newGroup starts a group of three.
 func newGroup(ctx context.Context, o Options) (*group, error) {
-	g := &group{program: o.Program, onDisk: o.Member, dir: o.Dir, sync: o.Sync, host: "127.0.0.1", rng: rand.New(rand.NewPCG(o.Seed, 45))}
+	g := &group{program: o.Program, onDisk: o.Member, dir: o.Dir, sync: o.Sync, host: "127.0.0.1", compare: compareEvery, rng: rand.New(rand.NewPCG(o.Seed, 45))}
 	var proxies *tls.Config
 	if o.TLS {
 		var err error

@@ -84,7 +84,7 @@ func (m *member) start(ctx context.Context, how ...string) error {
 	defer func() { _ = log.Close() }() // the process has its own
 	args := []string{
 		"-d", m.dir, "--cache", "4MiB", "--ballast", "1MiB", "--sync", m.g.sync, "serve", "--addr", m.client,
-		"--peer-listen", m.listen, "--log-keep", strconv.Itoa(logKeep),
+		"--peer-listen", m.listen, "--log-keep", strconv.Itoa(logKeep), "--compare-every", m.g.compare.String(),
 	}
 	if m.tls != "" {
 		args = append(args, "--peer-tls", m.tls)
@@ -92,8 +92,10 @@ func (m *member) start(ctx context.Context, how ...string) error {
 	return m.run(ctx, exec.Command(m.g.program, append(append(args, "--cluster"), how...)...), log)
 }
 
-// logKeep is how many bytes of the log members keep for others.
-const logKeep = 256 << 10
+const (
+	logKeep      = 256 << 10             // bytes of the log that members keep for others
+	compareEvery = 50 * time.Millisecond // all parts are compared within some rounds: a member that wrongly finds that it differs ends
+)
 
 // run starts a process, and returns when it serves.
 func (m *member) run(ctx context.Context, cmd *exec.Cmd, log *os.File) error {

@@ -1,6 +1,7 @@
 package rounds
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -29,7 +30,7 @@ type direction struct{ from, to uint64 }
 // link says what happens to bytes in a direction.
 type link struct {
 	cut   bool          // they are held up until it is whole again
-	delay time.Duration // of each read
+	delay time.Duration // of each byte, however many are under way
 }
 
 func newNetwork(tls *tls.Config) *network {
@@ -105,7 +106,7 @@ func (n *network) serve(dialed net.Conn, member string) {
 		return
 	}
 	d := direction{binary.LittleEndian.Uint64(hello[helloIDs:]), binary.LittleEndian.Uint64(hello[helloIDs+8:])}
-	if !n.pass(ctx, d) {
+	if !n.pass(ctx, d, time.Now()) {
 		return
 	}
 	accepted, err := n.dial(member)
@@ -132,16 +133,38 @@ func (n *network) dial(addr string) (net.Conn, error) {
 
 func closeAtEnd(ctx context.Context, c net.Conn) { context.AfterFunc(ctx, func() { _ = c.Close() }) }
 
+// arrived is what a proxy has read and not passed on yet.
+type arrived struct {
+	bytes []byte
+	at    time.Time
+}
+
 // pump copies bytes as the link of the connection says, for both ways of it.
 func (n *network) pump(ctx context.Context, d direction, to io.Writer, from io.Reader) {
+	waiting := make(chan arrived, 1024)
+	n.running.Go(func() {
+		defer close(waiting)
+		read(ctx, from, waiting)
+	})
+	for a := range waiting {
+		if !n.pass(ctx, d, a.at) {
+			return
+		}
+		if _, err := to.Write(a.bytes); err != nil {
+			return
+		}
+	}
+}
+
+// read reads until the end.
+func read(ctx context.Context, from io.Reader, to chan<- arrived) {
 	buffer := make([]byte, 64<<10)
 	for {
 		got, err := from.Read(buffer)
 		if got > 0 {
-			if !n.pass(ctx, d) {
-				return
-			}
-			if _, err := to.Write(buffer[:got]); err != nil {
+			select {
+			case to <- arrived{bytes.Clone(buffer[:got]), time.Now()}:
+			case <-ctx.Done():
 				return
 			}
 		}
@@ -151,8 +174,8 @@ func (n *network) pump(ctx context.Context, d direction, to io.Writer, from io.R
 	}
 }
 
-// pass waits until bytes may pass, and reports whether the connection goes on.
-func (n *network) pass(ctx context.Context, d direction) bool {
+// pass waits until bytes that have arrived may pass, and reports whether the connection goes on.
+func (n *network) pass(ctx context.Context, d direction, at time.Time) bool {
 	for {
 		n.mu.Lock()
 		l, changed := n.links[d], n.changed
@@ -166,7 +189,7 @@ func (n *network) pass(ctx context.Context, d direction) bool {
 			}
 		}
 		select {
-		case <-time.After(l.delay):
+		case <-time.After(time.Until(at.Add(l.delay))):
 		case <-ctx.Done():
 		}
 		return ctx.Err() == nil

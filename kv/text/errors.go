@@ -52,6 +52,6 @@ func (e otherText) Unwrap() error { return e.error }
 // packageNames matches a text in double quotes, or package names at the beginning of an error's text or of a wrapped
 // error's text. Its group is what comes before the names.
 var packageNames = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +
-	`sievekv|kv|block|freeze|remains|storage|module|resp|server|txn|guard|portable|` +
+	`sievekv|kv|block|freeze|remains|storage|module|resp|server|txn|guard|portable|dashboard|` +
 	`scalableext|bitmapext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
 	`): )+`)

@@ -16,23 +16,14 @@ import (
 // cookie, so a page of somebody else can make a browser send nothing that would do anything. What is left for such a page is to read
 // answers: browsers keep it from that, unless its host name resolves to this machine, which the check of Host is for.
 
-// Refusal is an error that says how a request is refused.
-type Refusal struct {
-	Status int         // of HTTP
-	Text   string      // what the client is told
-	Header http.Header // of the answer, nil for none of its own
-}
-
-func (r *Refusal) Error() string { return r.Text }
-
-func (r *Refusal) write(w http.ResponseWriter) {
+func writeRefusal(w http.ResponseWriter, r *live.Refusal) {
 	for name, values := range r.Header {
 		w.Header()[name] = values
 	}
 	http.Error(w, r.Text, r.Status)
 }
 
-func refuse(status int, text string) *Refusal { return &Refusal{Status: status, Text: text} }
+func refuse(status int, text string) *live.Refusal { return &live.Refusal{Status: status, Text: text} }
 
 // secure sets what keeps a browser from running, loading or sending anything but what is served here.
 func secure(h http.Header) {
@@ -47,12 +38,12 @@ func secure(h http.Header) {
 }
 
 // allow returns who sends a request, or why it is refused.
-func (d *Dashboard) allow(r *http.Request) (live.Viewer, *Refusal) {
+func (d *Dashboard) allow(r *http.Request) (live.Viewer, *live.Refusal) {
 	switch {
 	case d.ctx.Err() != nil:
 		return nil, refuse(http.StatusServiceUnavailable, "the dashboard is closed")
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		return nil, &Refusal{http.StatusMethodNotAllowed, "the pages can only be read", http.Header{"Allow": {"GET, HEAD"}}}
+		return nil, &live.Refusal{Status: http.StatusMethodNotAllowed, Text: "the pages can only be read", Header: http.Header{"Allow": {"GET, HEAD"}}}
 	case !d.knowsHost(r.Host):
 		return nil, refuse(http.StatusForbidden, "this host name is not among those that the pages are served under")
 	case !isOwnOrigin(r):
@@ -62,7 +53,7 @@ func (d *Dashboard) allow(r *http.Request) (live.Viewer, *Refusal) {
 	if err == nil {
 		return viewer, nil
 	}
-	var how *Refusal
+	var how *live.Refusal
 	if !errors.As(err, &how) {
 		how = refuse(http.StatusForbidden, err.Error())
 	}

@@ -24,7 +24,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	// Authorize returns who sends a request, or nil, which means somebody who may see everything. The error refuses the request. A
-	// *Refusal says how. Default: requests of this machine see everything, and all others are refused.
+	// *live.Refusal says how. Default: requests of this machine see everything, and all others are refused.
 	Authorize func(*http.Request) (live.Viewer, error)
 
 	// Hosts are the host names that requests may use, besides localhost and IP addresses. All others are refused, because a web page
@@ -164,11 +164,11 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	viewer, refused := d.allow(r)
 	if refused != nil {
-		refused.write(w)
+		writeRefusal(w, refused)
 		return
 	}
 	if err := r.ParseForm(); err != nil {
-		refuse(http.StatusBadRequest, "the query cannot be read").write(w)
+		writeRefusal(w, refuse(http.StatusBadRequest, "the query cannot be read"))
 		return
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, d.o.Prefix)

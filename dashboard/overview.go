@@ -232,7 +232,7 @@ func (d *Dashboard) alerts(p *overviewPage) (list []string) {
 func groupAlerts(g *live.Group) (list []string) {
 	leader := false
 	for _, m := range g.Members {
-		leader = leader || m.Role == roleLeader
+		leader = leader || m.Role == live.Leader
 		if !m.Healthy {
 			list = append(list, fmt.Sprintf("The leader has not heard of member %s for a while.", shortKey(m.Name)))
 		}
@@ -242,5 +242,3 @@ func groupAlerts(g *live.Group) (list []string) {
 	}
 	return list
 }
-
-const roleLeader = "leader"

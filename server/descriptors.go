@@ -12,7 +12,7 @@ const (
 	ownDescriptors = 12
 
 	// mostRefused bounds the connections that are being refused at a time; refusing one takes up to a second.
-	// mostMetrics bounds the connections for metrics. Under a small limit each is a sixteenth of it.
+	// mostMetrics bounds the connections for metrics, and as many are for pages. Under a small limit each is a sixteenth of it.
 	mostRefused = 64
 	mostMetrics = 16
 )
@@ -27,7 +27,7 @@ func roomUnder(limit, store int) room {
 		return room{math.MaxInt32, mostRefused, mostMetrics}
 	}
 	r := room{refused: min(mostRefused, max(2, limit/16)), metrics: min(mostMetrics, max(2, limit/16))}
-	r.clients = limit - store - ownDescriptors - r.refused - r.metrics
+	r.clients = limit - store - ownDescriptors - r.refused - 2*r.metrics
 	return r
 }
 

@@ -87,29 +87,36 @@ func (o *MetricsOptions) refusal(s *Server, r *http.Request) (status int, why st
 	if o.Password == "" {
 		return 0, ""
 	}
-	const needed = "metrics need a password"
 	if r.Header.Get("Authorization") == "" {
-		return http.StatusUnauthorized, needed
+		return http.StatusUnauthorized, needsPassword("metrics")
 	}
+	return s.checkPassword(r, "", "metrics", func() bool { return o.lets(r) })
+}
+
+// needsPassword is what a request without the right password for something is told.
+func needsPassword(what string) string { return what + " need a password" }
+
+// checkPassword is refusal for a request that gives a password of a user for something, which right checks.
+func (s *Server) checkPassword(r *http.Request, user, what string, right func() bool) (status int, why string) {
 	from := networkOf(nil)
 	if addr, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		from = networkOfIP(addr.Addr())
 	}
 	// The password counts as wrong until it has been checked, also if the request ends before that.
 	given := func(right bool) (time.Duration, int) {
-		return s.metricsGuesses.given(from, "", right, time.Now(), s.limits.shortestGuess, s.limits.longestGuess)
+		return s.metricsGuesses.given(from, cut(user), right, time.Now(), s.limits.shortestGuess, s.limits.longestGuess)
 	}
 	wait, wrong := given(false)
 	if status, why := s.delayMetrics(r.Context(), wait); status != 0 {
 		return status, why
 	}
-	if o.lets(r) {
+	if right() {
 		given(true)
 		return 0, ""
 	}
 	s.stats.wrongPasswords.Add(1)
-	s.warnings.warn("sievekv: wrong password for metrics", "client", r.RemoteAddr, "wrong_from_there", wrong)
-	return http.StatusUnauthorized, needed
+	s.warnings.warn("sievekv: wrong password for "+what, "client", r.RemoteAddr, "wrong_from_there", wrong)
+	return http.StatusUnauthorized, needsPassword(what)
 }
 
 // delayMetrics delays the answer to a request. If the status is not 0, the password must not be checked.

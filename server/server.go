@@ -85,9 +85,10 @@ type Server struct {
 	watched       atomic.Int32 // connections with a watch
 	savingACL     sync.Mutex   // held while the ACL file is written
 
-	metricsGuesses guesses      // wrong passwords for the metrics
-	metricsDelayed atomic.Int32 // requests for metrics that wait because of wrong passwords
+	metricsGuesses guesses      // wrong passwords for the metrics and pages
+	metricsDelayed atomic.Int32 // requests for metrics and pages that wait because of wrong passwords
 	metricsPace    pace
+	pagesPace      pace
 
 	// ctx ends when Shutdown gives up the commands that still run.
 	ctx    context.Context
@@ -131,7 +132,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	}
 	s.warnings = warnings{logger: s.logger, recent: make(map[string]*recent)}
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
-	s.handshakes, s.metricsPace = newHandshakes(handshakePlaces()), make(pace, 1)
+	s.handshakes, s.metricsPace, s.pagesPace = newHandshakes(handshakePlaces()), make(pace, 1), make(pace, 1)
 	s.strangers.left, s.strangers.origins = make(chan struct{}, 1), make(map[netip.Prefix]*origin)
 	s.admission, s.longAdmission = newAdmission(places()), newAdmission(longPlaces())
 	s.transactions = newAdmission(1)

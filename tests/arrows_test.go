@@ -142,7 +142,7 @@ var rules = []rule{
 	{packages: "cmd/kvshell/internal/client", ours: append(shell("exit", "cliflags", "cmdline", "system", "text"), "module/...", "server/resp"), others: flagModules},
 	{packages: "cmd/kvshell/internal/transfer", ours: append(shell("exit", "cmdline", "rdb"), "module/reply", "scalableext")},
 	{packages: "cmd/kvshell/internal/load", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "client")), others: flagModules},
-	{packages: "cmd/kvshell/internal/serve", ours: append(shell("cliflags", "exit", "system", "text", "suggest"), "kv", "module", "server", "server/...", "replica", "replica/admin", "replica/member"), others: append([]string{"github.com/mdlayher/sdnotify"}, flagModules...)},
+	{packages: "cmd/kvshell/internal/serve", ours: append(shell("cliflags", "exit", "system", "text", "suggest"), "kv", "module", "server", "server/...", "dashboard", "replica", "replica/admin", "replica/member"), others: append([]string{"github.com/mdlayher/sdnotify"}, flagModules...)},
 	{packages: "cmd/kvshell/internal/reference", ours: []string{"replica", "replica/admin", ".", "kv", "module/...", "server", "server/cluster", "server/resp"}},
 	{packages: "cmd/kvshell/internal/servertest", ours: append(shell("cmdline"), ".", "kv", "module/...", "server", "server/resp")},
 	{packages: "cmd/kvshell", ours: []string{"..."}, others: []string{"..."}},

@@ -134,7 +134,7 @@ func isBeginning(line string) bool {
 	return slices.ContainsFunc([]string{createdStore, runsAsRoot, notClosed}, func(text string) bool { return strings.Contains(line, text) })
 }
 
-var servingLine = regexp.MustCompile(`level=INFO msg="sievekv: serving(?: metrics)?".* (?:addr|url)=(\S+)$`)
+var servingLine = regexp.MustCompile(`level=INFO msg="sievekv: serving(?: metrics| the dashboard)?".* (?:addr|url)=(\S+)$`)
 
 // servedAt returns the address of a line that says that it is served now, "" of another line.
 func servedAt(line string) string {
@@ -483,6 +483,22 @@ func TestServe_metrics(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if got := fetch(t, base+path); got != "ok\n" {
 			t.Errorf("%s answers %q", path, got)
+		}
+	}
+	s.stop(t, syscall.SIGTERM)
+}
+
+// The dashboard is served at an address of its own, and ends with the server.
+func TestServe_dashboard(t *testing.T) {
+	s := serveStore(t, filepath.Join(t.TempDir(), "store"), 2, "--addr", "127.0.0.1:0", "--ui-addr", "127.0.0.1:0")
+	ui, clients := s.addrs[0], s.addrs[1]
+	ask(t, dial(t, "tcp", clients), "BF.RESERVE seen 0.01 1000", "BF.ADD seen alice", "NOSUCH")
+	for path, want := range map[string]string{
+		"filter?name=seen&item=alice": "Yes, it may be in the filter.", "": "Commands a second", "busy": "bf.add", "plan": "BF.RESERVE seen 0.01 1000000",
+		"static/page.js": "data-live", "static/style.css": "prefers-color-scheme",
+	} {
+		if text := fetch(t, ui+path); !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q: %s", path, want, text)
 		}
 	}
 	s.stop(t, syscall.SIGTERM)

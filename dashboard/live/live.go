@@ -2,7 +2,10 @@
 // is what packages dashboard and server have in common: neither needs the other.
 package live
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // Server is a server that serves a store. Any goroutine may call its methods. None of them blocks, or takes longer than a look at
 // its counters.
@@ -28,6 +31,16 @@ type Viewer interface {
 	// May reports whether the viewer may run a command, such as SIEVE.STATS with a key.
 	May(words ...string) bool
 }
+
+// Refusal is an error that says how a request is refused.
+type Refusal struct {
+	Status int         // of HTTP
+	Text   string      // what the client is told
+	Header http.Header // of the answer, nil for none of its own
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Text }
 
 // Counts are counts of a server.
 type Counts struct {
@@ -119,7 +132,7 @@ type Client struct {
 	User, Command      string        // the command that it ran last
 	Age, Idle          time.Duration // since it connected, and since it sent something
 	Buffers            int64         // bytes
-	Library, Protocol  string
+	Library            string
 	Transaction, Reads bool // it has begun one; it reads from a member that does not lead
 }
 
@@ -133,7 +146,10 @@ type Group struct {
 // Member is a member of a group.
 type Member struct {
 	Name, ID, Client string // Client is where it serves clients
-	Role             string // leader, follower or learner
+	Role             string // Leader, follower or learner
 	Self, Healthy    bool
 	Applied          uint64 // the last index that it is known to have, 0 if none is known
 }
+
+// Leader is the role of the member that takes writes.
+const Leader = "leader"

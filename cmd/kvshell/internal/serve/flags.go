@@ -27,6 +27,9 @@ type Flags struct {
 	metricsSecret string // a file
 	metrics       server.MetricsOptions
 	metricsTLS    tlsFiles
+	uiAddr        string
+	uiHosts       []string
+	uiTLS         tlsFiles
 	openToAll     bool
 	settings      []string
 	cluster       ClusterFlags
@@ -55,12 +58,15 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.metrics.Keys, "metrics-keys", false, "show the keys of the largest filters without a password, too")
 	flags.StringArrayVar(&f.metrics.Hosts, "metrics-host", nil, "a `NAME` that /metrics is asked for by, beside localhost and addresses; may be given several times")
 	f.metricsTLS.register(flags, "metrics-tls", "metrics-addr")
+	flags.StringVar(&f.uiAddr, "ui-addr", "", "`HOST:PORT` for the dashboard, pages for a browser, such as 127.0.0.1:6381; another machine's browser needs TLS and a password")
+	flags.StringArrayVar(&f.uiHosts, "ui-host", nil, "a `NAME` that the dashboard is asked for by, beside localhost and addresses; may be given several times")
+	f.uiTLS.register(flags, "ui-tls", "ui-addr")
 	f.cluster.register(flags)
 	flags.StringArrayVar(&f.settings, settingFlag, nil, "a setting as of CONFIG SET, `NAME=VALUE`; may be given several times")
 }
 
-// tlsFiles returns the files of both addresses that may take TLS.
-func (f *Flags) tlsFiles() []*tlsFiles { return []*tlsFiles{&f.tls, &f.metricsTLS} }
+// tlsFiles returns the files of the addresses that may take TLS.
+func (f *Flags) tlsFiles() []*tlsFiles { return []*tlsFiles{&f.tls, &f.metricsTLS, &f.uiTLS} }
 
 // check returns an error for flags that do not go together.
 func (f *Flags) check() error {
@@ -73,6 +79,10 @@ func (f *Flags) check() error {
 		return exit.Usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
 	case f.metricsAddr == "" && f.metricsTLS.cert != "":
 		return exit.Usagef("serve: --metrics-tls-cert is for --metrics-addr, which is not given")
+	case f.uiAddr == "" && f.uiTLS.cert != "":
+		return exit.Usagef("serve: --ui-tls-cert is for --ui-addr, which is not given")
+	case f.uiAddr == "" && len(f.uiHosts) > 0:
+		return exit.Usagef("serve: --ui-host is for --ui-addr, which is not given")
 	case f.aclFile != "" && f.passwordFile != "":
 		return exit.Usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
 	}
@@ -81,7 +91,7 @@ func (f *Flags) check() error {
 			return err
 		}
 	}
-	return cmp.Or(checkAddress("addr", f.addr), checkAddress("metrics-addr", f.metricsAddr), f.cluster.check(f.addr))
+	return cmp.Or(checkAddress("addr", f.addr), checkAddress("metrics-addr", f.metricsAddr), f.checkUI(), f.cluster.check(f.addr))
 }
 
 // checkAddress returns an error for a flag that is not empty and cannot be the address of a socket.

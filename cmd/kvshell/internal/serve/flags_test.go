@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -38,7 +39,7 @@ func TestFlags_oldNames(t *testing.T) {
 func TestFlags_addresses(t *testing.T) {
 	const form = ": must be HOST:PORT, such as 127.0.0.1:6380, with a port of 0 to 65535"
 	for _, address := range []string{"x", "127.0.0.1", "127.0.0.1:65536", "127.0.0.1:-1", "localhost:nosuchservice", "::1:6380", ":", "a:b:c"} {
-		for flag, f := range map[string]*Flags{"--addr": {addr: address}, "--metrics-addr": {addr: "127.0.0.1:0", metricsAddr: address}} {
+		for flag, f := range map[string]*Flags{"--addr": {addr: address}, "--metrics-addr": {addr: "127.0.0.1:0", metricsAddr: address}, "--ui-addr": {addr: "127.0.0.1:0", uiAddr: address}} {
 			err := f.check()
 			if want := "serve: " + flag + " " + address + form; err == nil || err.Error() != want || exit.Code(err) != exit.Usage {
 				t.Errorf("%s %s: %v", flag, address, err)
@@ -48,6 +49,37 @@ func TestFlags_addresses(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", ":65535", "[::1]:6380", "localhost:6380"} {
 		if err := (&Flags{addr: address, metricsAddr: address}).check(); err != nil {
 			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// The dashboard is for this machine alone, unless there are TLS and a password.
+func TestFlags_ui(t *testing.T) {
+	pair := func(f *Flags) *Flags {
+		f.uiTLS.flag, f.uiTLS.address, f.uiTLS.cert, f.uiTLS.key = "ui-tls", "ui-addr", "c", "k"
+		return f
+	}
+	const clear, open = " is not of this machine alone, and passwords would be sent in the clear: give --ui-tls-cert and --ui-tls-key", " is not of this machine alone, and there is no password: give --requirepass-file or --acl-file"
+	const addr = "127.0.0.1:0"
+	for _, tt := range []struct {
+		f    *Flags
+		want string // the beginning of the error, "" for none
+	}{
+		{&Flags{addr: addr, uiAddr: "127.0.0.1:1"}, ""},
+		{&Flags{addr: addr, uiAddr: "localhost:1", uiHosts: []string{"x"}}, ""},
+		{&Flags{addr: addr, uiAddr: "[::1]:1"}, ""},
+		{&Flags{addr: addr, uiAddr: ":1"}, "serve: --ui-addr :1" + clear},
+		{&Flags{addr: addr, uiAddr: "0.0.0.0:1", passwordFile: "f"}, "serve: --ui-addr 0.0.0.0:1" + clear},
+		{&Flags{addr: addr, uiAddr: "db.example:1", aclFile: "f"}, "serve: --ui-addr db.example:1" + clear},
+		{pair(&Flags{addr: addr, uiAddr: "10.0.0.1:1"}), "serve: --ui-addr 10.0.0.1:1" + open},
+		{pair(&Flags{addr: addr, uiAddr: "10.0.0.1:1", passwordFile: "f"}), ""},
+		{pair(&Flags{addr: addr, uiAddr: "10.0.0.1:1", aclFile: "f"}), ""},
+		{pair(&Flags{addr: addr}), "serve: --ui-tls-cert is for --ui-addr, which is not given"},
+		{&Flags{addr: addr, uiHosts: []string{"x"}}, "serve: --ui-host is for --ui-addr, which is not given"},
+	} {
+		err := tt.f.check()
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want) || exit.Code(err) != exit.Usage) {
+			t.Errorf("%+q: %v, want %q", tt.f.uiAddr, err, tt.want)
 		}
 	}
 }

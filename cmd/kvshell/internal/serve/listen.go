@@ -21,6 +21,7 @@ import (
 type addresses struct {
 	clients []listener
 	metrics net.Listener // nil for none
+	ui      net.Listener // nil for none
 }
 
 // listener is an address for clients.
@@ -61,6 +62,11 @@ func (s *Service) Listen() (err error) {
 			return failed("metrics-addr", f.metricsAddr, err)
 		}
 	}
+	if f.uiAddr != "" {
+		if s.at.ui, err = net.Listen("tcp", f.uiAddr); err != nil {
+			return failed("ui-addr", f.uiAddr, err)
+		}
+	}
 	return nil
 }
 
@@ -69,8 +75,10 @@ func (at *addresses) close() {
 	for _, l := range at.clients {
 		_ = l.Close()
 	}
-	if at.metrics != nil {
-		_ = at.metrics.Close()
+	for _, l := range []net.Listener{at.metrics, at.ui} {
+		if l != nil {
+			_ = l.Close()
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv/server"
 )
 
-// MetricsTimes are how long a client of the metrics may take: for the handshake and the headers of a request, to
+// MetricsTimes are how long a client of the metrics, or of the dashboard, may take: for the handshake and the headers of a request, to
 // receive the answer, and between two requests. Tests have more.
 var MetricsTimes = struct{ Header, Write, Idle time.Duration }{5 * time.Second, 30 * time.Second, 30 * time.Second}
 
@@ -24,20 +24,28 @@ func (s *Service) serveMetrics(srv *server.Server, failed chan<- error) (stop fu
 	if config := s.flags.metricsTLS.config(); config != nil {
 		l, scheme = srv.MetricsTLS(l, config), "https"
 	}
-	h := &http.Server{
-		Handler: srv.MetricsHandler(&s.flags.metrics), ConnContext: srv.MetricsConnContext, ErrorLog: srv.ErrorLog(),
-		ReadHeaderTimeout: MetricsTimes.Header, ReadTimeout: 2 * MetricsTimes.Header,
-		WriteTimeout: MetricsTimes.Write, IdleTimeout: MetricsTimes.Idle, MaxHeaderBytes: 16 << 10,
-	}
+	h := httpServer(srv, srv.MetricsHandler(&s.flags.metrics))
 	go func() {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve: --metrics-addr %s: %w", s.flags.metricsAddr, err)
 		}
 	}()
 	s.log.Info("sievekv: serving metrics", "url", fmt.Sprintf("%s://%s/metrics", scheme, l.Addr()))
-	return func(ctx context.Context) {
-		if h.Shutdown(ctx) != nil {
-			_ = h.Close() // its error helps nobody: the process ends
-		}
+	return func(ctx context.Context) { end(ctx, h) }
+}
+
+// httpServer returns a server for a handler behind a MetricsListener.
+func httpServer(srv *server.Server, handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ConnContext: srv.MetricsConnContext, ErrorLog: srv.ErrorLog(),
+		ReadHeaderTimeout: MetricsTimes.Header, ReadTimeout: 2 * MetricsTimes.Header,
+		WriteTimeout: MetricsTimes.Write, IdleTimeout: MetricsTimes.Idle, MaxHeaderBytes: 16 << 10,
+	}
+}
+
+// end ends an HTTP server.
+func end(ctx context.Context, h *http.Server) {
+	if h.Shutdown(ctx) != nil {
+		_ = h.Close() // its error helps nobody: the process ends
 	}
 }

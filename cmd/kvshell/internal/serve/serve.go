@@ -11,6 +11,7 @@
 //	listen.go    the addresses of the clients and of the metrics
 //	address.go   the file in the store's directory that says where the store is served
 //	metrics.go   the metrics over HTTP
+//	ui.go        the dashboard over HTTP
 //	shutdown.go  how long the end may take
 package serve
 
@@ -104,7 +105,11 @@ func (s *Service) Serve(ctx context.Context, db *kv.DB) error {
 	if err := s.leaveAddress(db.Dir()); err != nil {
 		return err
 	}
-	failed := make(chan error, len(s.at.clients)+1)
+	failed := make(chan error, len(s.at.clients)+2)
+	stopUI, err := s.serveUI(db, srv, failed)
+	if err != nil {
+		return err
+	}
 	for _, l := range s.at.clients {
 		go func() { failed <- l.serve(srv) }()
 		s.log.Info("sievekv: serving", "dir", db.Dir(), "addr", l.Addr().String())
@@ -121,7 +126,7 @@ func (s *Service) Serve(ctx context.Context, db *kv.DB) error {
 	s.last.begin()
 	s.log.Info("sievekv: shutting down")
 	removeAddress(db.Dir())
-	return errors.Join(err, s.drain(ctx, db, srv, stopMetrics))
+	return errors.Join(err, s.drain(ctx, db, srv, stopUI, stopMetrics))
 }
 
 // notify tells systemd a state of the process.

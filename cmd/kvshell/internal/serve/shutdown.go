@@ -19,14 +19,16 @@ var DrainTime = 10 * time.Second
 // does not answer.
 const lastTime = 4 * time.Second
 
-// drain ends the server, and then the metrics. Commands that run have DrainTime to end.
-func (s *Service) drain(ctx context.Context, db *kv.DB, srv *server.Server, stopMetrics func(context.Context)) error {
+// drain ends the server, and then the pages and the metrics, by stops. Commands that run have DrainTime to end.
+func (s *Service) drain(ctx context.Context, db *kv.DB, srv *server.Server, stops ...func(context.Context)) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DrainTime)
 	defer cancel()
 	// The metrics end last: their clients must not take from the time that commands have, and /readyz answers meanwhile
 	// that the server is shutting down.
 	err := srv.Shutdown(ctx)
-	stopMetrics(ctx)
+	for _, stop := range stops {
+		stop(ctx)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		// Clients of the commands given up were told nothing. What other clients were told is made durable.
 		s.log.Warn("sievekv: commands were given up", "ran_for_longer_than", DrainTime)

@@ -24,6 +24,9 @@ type machine struct {
 
 	received received // snapshots of other members
 
+	clock  *clock // the group's time
+	begins func() // is called before the store leads
+
 	compare func(at entry.Applied, part uint8) // is called when a message that says to compare is applied; nil for nobody
 }
 
@@ -72,6 +75,9 @@ func (x *machine) Apply(e *member.Entry) error {
 		defer x.members.Store(m)
 	}
 	err := x.db.ApplyMessage(&msg)
+	if err == nil && e.Message != nil && x.leads.Load() == 0 { // a leader's own time is that of the message, and later
+		x.clock.set(e.State.Millis)
+	}
 	if err == nil && e.Message != nil && x.compare != nil {
 		if part, is := e.Message.Compares(); is {
 			x.compare(e.State.Applied, part)
@@ -82,6 +88,7 @@ func (x *machine) Apply(e *member.Entry) error {
 
 // Lead implements member.Machine.
 func (x *machine) Lead(l member.Leadership) error {
+	x.begins()
 	x.leadership.Store(l.Number) // before the store proposes anything in it
 	err := x.db.Lead(l.Term)
 	if err == nil {
@@ -106,7 +113,10 @@ func (x *machine) Install(meta *pb.SnapshotMetadata) (state member.State, err er
 	if err := x.db.Install(context.Background(), s.tables); err != nil {
 		return state, err
 	}
-	return x.state()
+	if state, err = x.state(); err == nil {
+		x.clock.set(state.Millis)
+	}
+	return state, err
 }
 
 // outcome returns what the store is told of a proposal.

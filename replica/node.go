@@ -45,7 +45,8 @@ type Options struct {
 	// addresses.
 	TLS *tls.Config
 
-	// Store are the options of the store. Log, Identity and LeaveGroup must not be set.
+	// Store are the options of the store. Log, Identity and LeaveGroup must not be set. Clock is that of this machine; keys expire by
+	// the group's time, which is what the clocks of a majority have reached.
 	Store *sievekv.Options
 
 	// LogKeep is how much of the log is kept for members that are behind, in bytes. The leader keeps up to twice as much while
@@ -58,6 +59,8 @@ type Options struct {
 
 	// Logger gets changes of the role, and errors. Default: that of Store, or slog.Default.
 	Logger *slog.Logger
+
+	handOverEvery, probeEvery time.Duration // other ones, for tests
 }
 
 // Node is a member of a group, with its store.
@@ -85,8 +88,11 @@ type Node struct {
 	images  atomic.Uint64 // how many were received, for the names of their directories
 	arrived atomic.Int64  // bytes of entries that wait for raft's goroutine
 	early   net.Listener  // that listenFirst has opened, and the transport has not yet
+	clock   *clock        // the group's time
+	clocks  clocks        // of other members
 	full    atomic.Bool   // the disk is full
-	handed  time.Time     // when the leadership was handed over for that; keep's goroutine only
+	off     bool          // the clock of this machine is; keep's goroutine only
+	handed  time.Time     // when the leadership was handed over for something that is wrong here; keep's goroutine only
 	failing atomic.Pointer[member.Member]
 
 	ctx    context.Context // ends when Close begins
@@ -184,7 +190,7 @@ func (n *Node) found(self Info) error {
 		return fmt.Errorf("%s: the store is a member of another group: take it out of that first (kv.Options.LeaveGroup, --leave-cluster)", n.dir)
 	}
 	if state.Index == 0 {
-		msg := storage.Message{Members: encoded, Applied: format.Applied{Index: 1, Term: 1, Hash: entry.First(n.group), Millis: time.Now().UnixMilli()}}
+		msg := storage.Message{Members: encoded, Applied: format.Applied{Index: 1, Term: 1, Hash: entry.First(n.group), Millis: max(0, n.wall())}}
 		if err := n.DB.Store().ApplyMessage(&msg); err != nil {
 			return err
 		}
@@ -348,6 +354,7 @@ func (o Options) open(dir string, exists bool) (*Node, error) {
 	o.Store = &store
 	o.LogKeep = cmp.Or(o.LogKeep, 256<<20)
 	o.CompareEvery = cmp.Or(o.CompareEvery, DefaultCompareEvery)
+	o.handOverEvery = cmp.Or(o.handOverEvery, handOverEvery)
 	n := &Node{opts: o, dir: dir, fs: o.fileSystem(), logger: o.log()}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	var err error
@@ -410,7 +417,8 @@ func (n *Node) readMarks() error {
 // openStore opens the store, which gets this identity if it is new; a random one if that is zero.
 func (n *Node) openStore(identity format.StoreMeta) error {
 	o := *n.opts.Store
-	o.Log, o.Identity = n, identity
+	n.clock = newClock(n.wall()) // startMember sets it
+	o.Log, o.Identity, o.Clock = n, identity, func() time.Time { return time.UnixMilli(n.clock.now()) }
 	var err error
 	if n.DB, err = sievekv.Open(n.dir, &o); err != nil {
 		return err
@@ -419,8 +427,11 @@ func (n *Node) openStore(identity format.StoreMeta) error {
 		return fmt.Errorf("commits of up to %d bytes are possible with a memtable of %d: a member of a group takes up to %d (Options.Store.MemTableSize, --memtable)",
 			most, n.DB.Store().Options().MemTableSize, maxCommit)
 	}
-	n.machine, err = newMachine(n.DB.Store())
-	return err
+	if n.machine, err = newMachine(n.DB.Store()); err != nil {
+		return err
+	}
+	n.machine.clock, n.machine.begins = n.clock, n.steerFirst
+	return nil
 }
 
 // maxCommit is the largest commit that the transport takes in one message, and a snapshot as one value.
@@ -443,6 +454,7 @@ func (n *Node) startMember() error {
 	if err != nil {
 		return err
 	}
+	n.clock.begin(state.Millis)
 	n.m, err = member.Start(member.Config{
 		ID: n.id, Log: n.log, Machine: n.machine, State: state, Level: entry.Level, Proposals: randomID(),
 		Now: func() int64 { return n.DB.Store().Now() }, Logger: raftLogger{n.logger}, Alarm: n.alarm,
@@ -485,6 +497,9 @@ func (n *Node) listen() (err error) {
 		Handle:         n.take,
 		HandleSnapshot: n.receive,
 		HandleDigest:   n.heard,
+		Probe:          n.probe,
+		Probed:         n.probed,
+		ProbeEvery:     n.opts.probeEvery,
 		Unreachable:    func(id uint64) { n.run.do(func() { n.m.ReportUnreachable(id) }) },
 	})
 	if err != nil {

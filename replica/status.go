@@ -39,6 +39,10 @@ type MemberStatus struct {
 	Learner bool
 	Healthy bool   // the leader has heard of it within an election timeout; on other members: they know no better
 	Log     uint64 // index up to which its log is known to be on stable storage; 0 if it is not known
+
+	// Clock is by how much its clock is ahead of the time that the clocks of a majority have reached, if both are known.
+	Clock      time.Duration
+	ClockKnown bool
 }
 
 // Status returns the group as this member knows it. It costs an atomic load. Who has it must not change it.
@@ -49,13 +53,28 @@ func (n *Node) Applied() uint64 { return n.m.State().Index }
 
 // MostAdvanced returns the other voter whose log is longest, 0 if there is none that is healthy.
 func (s *Status) MostAdvanced() (id uint64) {
+	return s.mostAdvanced(func(*MemberStatus) bool { return true })
+}
+
+// mostAdvanced is MostAdvanced of those that are fit.
+func (s *Status) mostAdvanced(fit func(*MemberStatus) bool) (id uint64) {
 	best := uint64(0)
-	for _, m := range s.Members {
-		if m.ID != s.Self && !m.Learner && m.Healthy && m.Log >= best {
+	for i := range s.Members {
+		if m := &s.Members[i]; m.ID != s.Self && !m.Learner && m.Healthy && m.Log >= best && fit(m) {
 			id, best = m.ID, m.Log
 		}
 	}
 	return id
+}
+
+// member returns a member, nil if there is none.
+func (s *Status) member(id uint64) *MemberStatus {
+	for i := range s.Members {
+		if s.Members[i].ID == id {
+			return &s.Members[i]
+		}
+	}
+	return nil
 }
 
 // seen is what raft's goroutine has published last.
@@ -103,12 +122,18 @@ func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *S
 		s.Leader = 0
 	}
 	progress := n.m.Status().Progress
+	right, known := n.reached()
 	for id, info := range who.infos {
-		p, known := progress[id]
-		s.Members = append(s.Members, MemberStatus{
+		p, tracked := progress[id]
+		clock, told := n.says(id)
+		m := MemberStatus{
 			Info: info, Learner: slices.Contains(who.state.GetLearners(), id) || slices.Contains(who.state.GetLearnersNext(), id),
-			Healthy: id == n.id || !known || p.RecentActive, Log: p.Match,
-		})
+			Healthy: id == n.id || !tracked || p.RecentActive, Log: p.Match, ClockKnown: known && told,
+		}
+		if m.ClockKnown {
+			m.Clock = time.Duration(clock-right) * time.Millisecond
+		}
+		s.Members = append(s.Members, m)
 	}
 	slices.SortFunc(s.Members, func(a, b MemberStatus) int { return cmp.Compare(a.ID, b.ID) })
 	return s
@@ -389,6 +414,7 @@ func (n *Node) keep() {
 		case <-tick.C:
 		}
 		n.lookAtDisk()
+		n.lookAtClock()
 		n.promote(commit)
 		n.machine.received.drop(n.Applied())
 		commit = n.Status().Commit
@@ -411,16 +437,29 @@ func (n *Node) lookAtDisk() {
 	if was := n.full.Swap(full); was != full {
 		n.logger.Warn("sievekv: whether the disk of the member is full has changed", "dir", n.dir, "full", full)
 	}
-	s := n.Status()
-	if to := s.MostAdvanced(); full && s.Leads && to != 0 && time.Since(n.handed) > handOverEvery {
-		n.handed = time.Now()
-		n.logger.Warn("sievekv: the leadership is handed over, because the disk is full", "dir", n.dir, "to", hexID(to))
-		n.run.do(func() { n.m.Transfer(to) })
+	if full {
+		n.handOverFor("the disk is full", func(*MemberStatus) bool { return true })
 	}
 }
 
-// handOverEvery is how often a member hands over because its disk is full: the next one's may be full, too.
-const handOverEvery = 30 * time.Second
+// handOverFor has another member lead that is fit, if this one leads, because something is wrong here. It loses nothing.
+func (n *Node) handOverFor(why string, fit func(*MemberStatus) bool) {
+	s := n.Status()
+	to := s.mostAdvanced(fit)
+	if !s.Leads || to == 0 || time.Since(n.handed) < n.opts.handOverEvery {
+		return
+	}
+	n.handed = time.Now()
+	n.logger.Warn("sievekv: the leadership is handed over, because "+why, "dir", n.dir, "to", hexID(to))
+	ctx, cancel := context.WithTimeout(n.ctx, 3*electionTimeout)
+	defer cancel()
+	if err := n.Transfer(ctx, to); err != nil {
+		n.logger.Warn("sievekv: the leadership was not handed over", "dir", n.dir, "to", hexID(to), "error", err)
+	}
+}
+
+// handOverEvery is how often a member hands over because something is wrong with it: the same may be wrong with the next one.
+const handOverEvery = time.Minute
 
 // cut syncs the store, and cuts the log: see Status.cutAt.
 func (n *Node) cut() error {

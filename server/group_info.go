@@ -96,7 +96,7 @@ func clusterInfo(s *Server) []module.InfoField {
 	if self != nil && !self.Learner {
 		voters++
 	}
-	return []module.InfoField{
+	fields := []module.InfoField{
 		{Name: "cluster_enabled", Value: 1},
 		{Name: "cluster_role", Value: role},
 		{Name: "cluster_node_id", Value: status.Self},
@@ -109,6 +109,10 @@ func clusterInfo(s *Server) []module.InfoField {
 		{Name: "cluster_committed_index", Value: committed},
 		{Name: "cluster_lag", Value: committed - applied},
 	}
+	if status.ClockKnown {
+		fields = append(fields, module.InfoField{Name: "cluster_clock_ahead_ms", Value: status.ClockAhead.Milliseconds()})
+	}
+	return fields
 }
 
 var (
@@ -119,6 +123,7 @@ var (
 	membersDesc = desc("cluster_members", "Members of the group.")
 	appliedDesc = desc("cluster_applied_index", "The index of the last message of the group's log that the member has applied.")
 	lagDesc     = desc("cluster_lag", "Messages that the member knows to be committed and has not applied.")
+	clockDesc   = desc("cluster_clock_ahead_seconds", "By how much the member's clock is ahead of the time that the clocks of a majority have reached; missing while that is not known.")
 )
 
 // collectGroup sends the metrics of a group as this member knows it.
@@ -132,10 +137,14 @@ func collectGroup(g cluster.Group, out chan<- prometheus.Metric) {
 		}
 		return 0
 	}
-	for desc, value := range map[*prometheus.Desc]float64{
+	values := map[*prometheus.Desc]float64{
 		leadsDesc: is(s.Leads()), knownDesc: is(s.Leading() != nil), termDesc: float64(s.Term), healthyDesc: float64(healthy + 1),
 		membersDesc: float64(len(s.Members)), appliedDesc: float64(applied), lagDesc: float64(committed - applied),
-	} {
+	}
+	if s.ClockKnown {
+		values[clockDesc] = s.ClockAhead.Seconds()
+	}
+	for desc, value := range values {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 	}
 }

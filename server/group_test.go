@@ -38,6 +38,9 @@ type fakeGroup struct {
 // leader makes a member the leader; "" for none. term is 1 if a leads, 2 if b does, and so on.
 func (g *fakeGroup) leader(name string) {
 	s := &cluster.Status{Shard: idOf("f"), Self: idOf("b"), Leader: idOf(name), LastLeader: idOf(name), Since: time.Now(), Term: uint64(strings.Index("0abc", name))}
+	if name == "b" {
+		s.ClockAhead, s.ClockKnown = -7*time.Millisecond, true
+	}
 	if before := g.status.Load(); before != nil && name == "" {
 		s.LastLeader, s.Term = before.LastLeader, before.Term
 	}
@@ -341,6 +344,8 @@ func TestGroup_info(t *testing.T) {
 			`INFO cluster => ...cluster_enabled:1\r\ncluster_role:` + want.role + `\r\ncluster_node_id:` + idOf("b") + `\r\n` + want.cluster +
 			`...\r\ncluster_members:3\r\ncluster_voters:3\r\ncluster_healthy_members:2\r\ncluster_applied_index:99\r\ncluster_committed_index:105\r\ncluster_lag:6\r\n...`)
 	}
+	g.leader("b")
+	c.answers(`INFO cluster => ...\r\ncluster_clock_ahead_ms:-7\r\n...`)
 }
 
 // The metrics of a group are those of the present.
@@ -361,7 +366,11 @@ func TestGroup_metrics(t *testing.T) {
 				b.WriteString(line)
 			}
 		}
-		want = "sievekv_cluster_applied_index 99\nsievekv_cluster_healthy_members 2\nsievekv_cluster_lag 6\nsievekv_cluster_" + want
+		clock := ""
+		if leader == "b" {
+			clock = "sievekv_cluster_clock_ahead_seconds -0.007\n"
+		}
+		want = "sievekv_cluster_applied_index 99\n" + clock + "sievekv_cluster_healthy_members 2\nsievekv_cluster_lag 6\nsievekv_cluster_" + want
 		if got := b.String(); !strings.HasPrefix(got, want) {
 			t.Errorf("with the leader %q:\n%s\nwant\n%s", leader, got, want)
 		}

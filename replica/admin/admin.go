@@ -78,6 +78,7 @@ func status(n Node, _ *module.Call) (reply.Reply, error) {
 			reply.Field("role", reply.BulkString(roleOf(s, m))),
 			reply.Field("healthy", healthy(s, m)),
 			reply.Field("log", reply.Int(int64(m.Log))),
+			reply.Field("clock-ahead-ms", clock(m)),
 		))
 	}
 	alarm := ""
@@ -104,6 +105,14 @@ func healthy(s *replica.Status, m replica.MemberStatus) reply.Reply {
 		return reply.BulkString("yes")
 	}
 	return reply.BulkString("no")
+}
+
+// clock says by how much a member's clock is ahead.
+func clock(m replica.MemberStatus) reply.Reply {
+	if !m.ClockKnown {
+		return reply.BulkString("unknown")
+	}
+	return reply.Int(m.Clock.Milliseconds())
 }
 
 func roleOf(s *replica.Status, m replica.MemberStatus) string {

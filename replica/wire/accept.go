@@ -66,6 +66,8 @@ func (t *Transport) serve(c *conn) {
 		err = t.receiveSnapshot(c, h.from)
 	case forDigest:
 		err = t.receiveDigest(c, h.from)
+	case forProbes:
+		err = t.answerProbes(c)
 	default:
 		err = t.receive(c, h.from)
 	}

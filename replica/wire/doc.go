@@ -5,7 +5,8 @@
 // # How it works
 //
 // A member dials each of the others, and sends messages on that connection only: one connection a direction. A snapshot has a
-// connection of its own, so that it holds up no message. All is sent in frames (frame.go).
+// connection of its own, so that it holds up no message, and so have probes, by which members learn of each other's clocks. All is
+// sent in frames (frame.go).
 //
 // Between machines connections are TLS, and each side checks the other's certificate against the group's CA. Without
 // TLS, both ends must be loopback addresses. Then the dialer says hello: which group, who it is, and whom it means. The other side

@@ -21,15 +21,17 @@ import (
 // A connection begins with a hello of the dialer and an answer, of at most 1 KiB. Then the dialer sends messages on one for
 // messages; and on one for a snapshot the message that the snapshot belongs to, data, and an end, whereupon the other side answers
 // whether the snapshot was taken over. Meanwhile both sides send pings. On one for a digest the dialer sends it, and the other side
-// answers. A program that does not know digests refuses the hello.
+// answers. On one for probes the dialer sends an empty probe again and again, and gets one with an answer for each. A program that
+// does not know digests or probes refuses the hello.
 //
-// Message: a raftpb.Message, at most 64 MiB. Data: a part of the snapshot, at most 256 KiB. End and ping: empty. Digest: at most
-// 1 KiB, whose form package replica has. Answer: 1 byte, 0 for yes or 1 for no, and then the reason in words. Hello, 39 bytes:
+// Message: a raftpb.Message, at most 64 MiB. Data: a part of the snapshot, at most 256 KiB. End and ping: empty. Digest, and the
+// answer to a probe: at most 1 KiB, whose form package replica has. Answer: 1 byte, 0 for yes or 1 for no, and then the reason in
+// words. Hello, 39 bytes:
 //
 //	offset  size  field
 //	0       4     magic "SVKW"
 //	4       2     version, 1
-//	6       1     kind of the connection: 1 messages, 2 a snapshot, 3 a digest
+//	6       1     kind of the connection: 1 messages, 2 a snapshot, 3 a digest, 4 probes
 //	7       16    id of the group
 //	23      8     id of the member that dials
 //	31      8     id of the member that it means
@@ -41,6 +43,7 @@ const (
 	frameEnd
 	framePing
 	frameDigest
+	frameProbe
 
 	frameHeadLen = 9
 	maxHello     = 1 << 10 // also of a newer version
@@ -55,6 +58,7 @@ const (
 	forMessages byte = 1
 	forSnapshot byte = 2
 	forDigest   byte = 3
+	forProbes   byte = 4
 )
 
 // errFrame means that what arrived is not what this package sends.
@@ -129,7 +133,7 @@ func decodeHello(b []byte) (h hello, err error) {
 		return h, fmt.Errorf("%w: no hello", errFrame)
 	case le.Uint16(b[4:]) != helloVersion:
 		return h, fmt.Errorf("protocol %d, and this program speaks %d", le.Uint16(b[4:]), helloVersion)
-	case len(b) != helloLen || b[6] < forMessages || b[6] > forDigest:
+	case len(b) != helloLen || b[6] < forMessages || b[6] > forProbes:
 		return h, fmt.Errorf("%w: a hello of %d bytes for something else", errFrame, len(b))
 	}
 	h = hello{kind: b[6], from: le.Uint64(b[23:]), to: le.Uint64(b[31:])}

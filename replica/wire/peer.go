@@ -127,7 +127,9 @@ func (p *peer) stream(c *conn) error {
 	var failed error
 	ended := make(chan struct{})
 	var others sync.WaitGroup
+	ctx, cancel := context.WithCancel(p.ctx)
 	others.Go(func() {
+		defer cancel()
 		defer close(ended)
 		if _, failed = c.read(0); failed == nil {
 			failed = fmt.Errorf("%w: not a ping", errFrame)
@@ -135,6 +137,9 @@ func (p *peer) stream(c *conn) error {
 		c.close()
 	})
 	others.Go(func() { c.keepAlive(ended); c.close() })
+	if p.t.opts.Probed != nil {
+		others.Go(func() { p.probe(ctx) })
+	}
 	err := p.sendQueue(c, ended)
 	c.close()
 	if others.Wait(); err == nil {

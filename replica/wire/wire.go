@@ -38,6 +38,15 @@ type Options struct {
 	// HandleDigest, if set, is called with what Tell has sent. The error is the answer.
 	HandleDigest func(from uint64, body []byte) error
 
+	// Probe, if set, returns the answer of this member to a probe, up to 1 KiB. Probed, if set, is called with the answers of another
+	// member, as long as it can be reached, and how long each took, by a goroutine that is that member's alone. It must not keep
+	// the answer.
+	Probe  func() []byte
+	Probed func(from uint64, answer []byte, took time.Duration)
+
+	// ProbeEvery is how often a member is probed. Default one second.
+	ProbeEvery time.Duration
+
 	// Unreachable, if set, is called when messages to a member were dropped, or its connection failed, by a goroutine that is
 	// that member's alone.
 	Unreachable func(id uint64)
@@ -85,6 +94,9 @@ func New(o Options) (*Transport, error) {
 	}
 	if o.Silence == 0 {
 		o.Silence = 5 * time.Second
+	}
+	if o.ProbeEvery == 0 {
+		o.ProbeEvery = time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -61,6 +61,10 @@ type Status struct {
 	// Term is the term that the member is in.
 	Term uint64
 
+	// ClockAhead is by how much the clock of this member is ahead of the time that the clocks of a majority have reached, if ClockKnown.
+	ClockAhead time.Duration
+	ClockKnown bool
+
 	// Members are all members, Self among them, in an order that is the same on each of them.
 	Members []Member
 }

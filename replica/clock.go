@@ -1,0 +1,214 @@
+package replica
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Keys expire by the time of the group, not by the clock of a machine, which somebody may set wrong, and which may jump.
+//
+// The group's time is what the clocks of a majority have reached, as the leader knows it: it asks the others every second, and puts the
+// time into its messages. Between two looks, and on a member that hears nothing, it goes on by the monotonic clock, which nobody sets.
+// It never goes back: where it is ahead it goes at half of the speed. So no key expires because of one clock that is wrong, whoever
+// leads. A member whose clock is off does not lead all the same: its monotonic clock may be wrong, too.
+
+// clock is the group's time as a member has it, in milliseconds since 1970. Any goroutine may use it.
+type clock struct {
+	mono func() int64 // milliseconds since some moment, whatever is done to the clock of the machine
+
+	mu     sync.Mutex // held while the course is replaced
+	course atomic.Pointer[course]
+}
+
+// course is how a time goes on: it was at at when the monotonic clock said since, and is ahead by so much.
+type course struct{ since, at, ahead int64 }
+
+func newClock(at int64) *clock {
+	began := time.Now()
+	c := &clock{mono: func() int64 { return time.Since(began).Milliseconds() }}
+	c.begin(at)
+	return c
+}
+
+// begin sets the time, also back.
+func (c *clock) begin(at int64) { c.course.Store(&course{c.mono(), at, 0}) }
+
+func (c *clock) now() int64 { return c.course.Load().when(c.mono()) }
+
+// when returns the time at a moment of the monotonic clock.
+func (c *course) when(mono int64) int64 {
+	passed := max(0, mono-c.since)
+	return c.at + passed - min(c.ahead, passed/2)
+}
+
+// set says what the time is.
+func (c *clock) set(to int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	mono := c.mono()
+	now := c.course.Load().when(mono)
+	c.course.Store(&course{mono, max(now, to), max(0, now-to)})
+}
+
+// quiet reports whether nobody has said for long what the time is.
+func (c *clock) quiet() bool { return c.mono()-c.course.Load().since >= lastHeard }
+
+const (
+	maxOff    = 500    // milliseconds by which a clock may differ from the time that a majority has reached
+	maxTook   = 500    // milliseconds after which the answer of another member says too little of its clock
+	lastHeard = 10_000 // milliseconds for which an answer is of use
+	keptHeard = 8      // answers of each member; the fastest of them counts
+
+	clockPatience = time.Second
+)
+
+// clocks is what the clocks of other members say.
+type clocks struct {
+	mu    sync.Mutex
+	heard map[uint64][]heard // the last answers of each, the oldest first; guarded by mu
+}
+
+// heard is an answer of another member: by how much its clock is ahead of the monotonic one here.
+type heard struct{ ahead, at, took int64 }
+
+// hear notes what a clock said at a moment of the monotonic clock, or half of took before.
+func (c *clocks) hear(id uint64, clock, mono, took int64) {
+	if took > maxTook {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.heard == nil {
+		c.heard = make(map[uint64][]heard)
+	}
+	all := append(c.heard[id], heard{clock + took/2 - mono, mono, took})
+	c.heard[id] = all[max(0, len(all)-keptHeard):]
+}
+
+// say returns what the clock of a member says at a moment of the monotonic clock, if it is known.
+func (c *clocks) say(id uint64, mono int64) (clock int64, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.heard[id]
+	if len(all) == 0 || mono-all[len(all)-1].at >= lastHeard {
+		return 0, false
+	}
+	best := slices.MinFunc(all, func(a, b heard) int { return cmp.Compare(a.took, b.took) })
+	return best.ahead + mono, true
+}
+
+// reached returns the time that a majority of so many clocks has reached, if enough of them are known.
+func reached(clocks []int64, voters int) (at int64, known bool) {
+	majority := voters/2 + 1
+	if voters == 0 || len(clocks) < majority {
+		return 0, false
+	}
+	slices.Sort(clocks)
+	return clocks[len(clocks)-majority], true
+}
+
+// wall returns the clock of this machine.
+func (n *Node) wall() int64 {
+	if clock := n.opts.Store.Clock; clock != nil {
+		return clock().UnixMilli()
+	}
+	return time.Now().UnixMilli()
+}
+
+// says returns what the clock of a member says now.
+func (n *Node) says(id uint64) (clock int64, known bool) {
+	if id == n.id {
+		return n.wall(), true
+	}
+	return n.clocks.say(id, n.clock.mono())
+}
+
+// reached returns the time that the clocks of a majority of the voters have reached.
+func (n *Node) reached() (at int64, known bool) {
+	voters := n.machine.members.Load().state.GetVoters()
+	var all []int64
+	for _, id := range voters {
+		if clock, known := n.says(id); known {
+			all = append(all, clock)
+		}
+	}
+	return reached(all, len(voters))
+}
+
+// steer sets the group's time to what a majority has reached, if this member leads, or hears nothing of the leader. It reports whether
+// that is known.
+func (n *Node) steer(leads bool) bool {
+	at, known := n.reached()
+	if known && (leads || n.clock.quiet()) {
+		n.clock.set(at)
+	}
+	return known
+}
+
+// steerFirst is steer for a member that is about to lead. It waits, but not for long, until the time is known: the last message may be
+// of long ago, and if the time jumped later, keys that are written meanwhile would expire at once.
+func (n *Node) steerFirst() {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); !n.steer(true) && time.Since(began) < clockPatience; {
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// An answer to a probe: version 1, and the member's clock in 8 bytes, little-endian. More may follow.
+const (
+	probeVersion = 1
+	probeLen     = 1 + 8
+)
+
+// probe answers another member's probe.
+func (n *Node) probe() []byte {
+	return binary.LittleEndian.AppendUint64([]byte{probeVersion}, uint64(n.wall()))
+}
+
+func decodeProbe(b []byte) (clock int64, err error) {
+	if len(b) < probeLen || b[0] != probeVersion {
+		return 0, fmt.Errorf("answer to a probe of %d bytes, which begins with %.1x: want at least %d bytes of version %d", len(b), b, probeLen, probeVersion)
+	}
+	return int64(binary.LittleEndian.Uint64(b[1:])), nil
+}
+
+// probed takes another member's answer.
+func (n *Node) probed(from uint64, answer []byte, took time.Duration) {
+	clock, err := decodeProbe(answer)
+	if err != nil {
+		n.logger.Debug("sievekv: a member cannot be probed", "dir", n.dir, "member", hexID(from), "error", err)
+		return
+	}
+	n.clocks.hear(from, clock, n.clock.mono(), took.Milliseconds())
+	n.steer(n.machine.leads.Load() != 0)
+}
+
+// off reports whether the clock of a member is known to differ too much from the time that a majority has reached.
+func (m *MemberStatus) off() bool { return m.ClockKnown && m.Clock.Abs() > maxOff*time.Millisecond }
+
+// lookAtClock has a leader hand over whose clock is off, to a member whose clock is not.
+func (n *Node) lookAtClock() {
+	n.steer(n.machine.leads.Load() != 0)
+	s := n.Status()
+	self := s.member(n.id)
+	if self == nil {
+		return
+	}
+	if off := self.off(); off != n.off {
+		n.off = off
+		n.logger.Warn("sievekv: whether the clock of the member is off has changed", "dir", n.dir, "off", off, "ahead", self.Clock)
+	}
+	if n.off {
+		n.handOverFor("its clock is off", func(m *MemberStatus) bool { return m.ClockKnown && !m.off() })
+	}
+}

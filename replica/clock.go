@@ -73,11 +73,14 @@ type clocks struct {
 	heard map[uint64][]heard // the last answers of each, the oldest first; guarded by mu
 }
 
-// heard is an answer of another member: by how much its clock is ahead of the monotonic one here.
-type heard struct{ ahead, at, took int64 }
+// heard is an answer of another member: by how much its clock is ahead of the monotonic one here, and how fast its log is.
+type heard struct {
+	ahead, at, took int64
+	logTime         time.Duration
+}
 
 // hear notes what a clock said at a moment of the monotonic clock, or half of took before.
-func (c *clocks) hear(id uint64, clock, mono, took int64) {
+func (c *clocks) hear(id uint64, p probe, mono, took int64) {
 	if took > maxTook {
 		return
 	}
@@ -86,7 +89,7 @@ func (c *clocks) hear(id uint64, clock, mono, took int64) {
 	if c.heard == nil {
 		c.heard = make(map[uint64][]heard)
 	}
-	all := append(c.heard[id], heard{clock + took/2 - mono, mono, took})
+	all := append(c.heard[id], heard{p.clock + took/2 - mono, mono, took, p.logTime})
 	c.heard[id] = all[max(0, len(all)-keptHeard):]
 }
 
@@ -94,12 +97,32 @@ func (c *clocks) hear(id uint64, clock, mono, took int64) {
 func (c *clocks) say(id uint64, mono int64) (clock int64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.heard[id]
-	if len(all) == 0 || mono-all[len(all)-1].at >= lastHeard {
+	all := c.fresh(id, mono)
+	if len(all) == 0 {
 		return 0, false
 	}
 	best := slices.MinFunc(all, func(a, b heard) int { return cmp.Compare(a.took, b.took) })
 	return best.ahead + mono, true
+}
+
+// fresh returns the answers of a member, none if the last one is old. The caller holds mu.
+func (c *clocks) fresh(id uint64, mono int64) []heard {
+	all := c.heard[id]
+	if len(all) == 0 || mono-all[len(all)-1].at >= lastHeard {
+		return nil
+	}
+	return all
+}
+
+// logTime returns what a member has said last of its log.
+func (c *clocks) logTime(id uint64, mono int64) (took time.Duration, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.fresh(id, mono)
+	if len(all) == 0 {
+		return 0, false
+	}
+	return all[len(all)-1].logTime, true
 }
 
 // reached returns the time that a majority of so many clocks has reached, if enough of them are known.
@@ -164,32 +187,52 @@ func (n *Node) steerFirst() {
 	}
 }
 
-// An answer to a probe: version 1, and the member's clock in 8 bytes, little-endian. More may follow.
+// logTime returns MemberStatus.LogTime of a member.
+func (n *Node) logTime(id uint64) (took time.Duration, known bool) {
+	if id == n.id {
+		return n.run.pace.p99(), true
+	}
+	return n.clocks.logTime(id, n.clock.mono())
+}
+
+// probe is what a member answers to a probe.
+type probe struct {
+	clock   int64
+	logTime time.Duration
+}
+
+// An answer to a probe: version 1, the member's clock in 8 bytes, little-endian, and MemberStatus.LogTime in milliseconds in 4. More
+// may follow.
 const (
 	probeVersion = 1
-	probeLen     = 1 + 8
+	probeLen     = 1 + 8 + 4
 )
 
-// probe answers another member's probe.
-func (n *Node) probe() []byte {
-	return binary.LittleEndian.AppendUint64([]byte{probeVersion}, uint64(n.wall()))
+func (p probe) encode() []byte {
+	b := binary.LittleEndian.AppendUint64([]byte{probeVersion}, uint64(p.clock))
+	return binary.LittleEndian.AppendUint32(b, uint32(p.logTime.Milliseconds()))
 }
 
-func decodeProbe(b []byte) (clock int64, err error) {
+func decodeProbe(b []byte) (p probe, err error) {
 	if len(b) < probeLen || b[0] != probeVersion {
-		return 0, fmt.Errorf("answer to a probe of %d bytes, which begins with %.1x: want at least %d bytes of version %d", len(b), b, probeLen, probeVersion)
+		return p, fmt.Errorf("answer to a probe of %d bytes, which begins with %.1x: want at least %d bytes of version %d", len(b), b, probeLen, probeVersion)
 	}
-	return int64(binary.LittleEndian.Uint64(b[1:])), nil
+	p.clock = int64(binary.LittleEndian.Uint64(b[1:]))
+	p.logTime = time.Duration(binary.LittleEndian.Uint32(b[9:])) * time.Millisecond
+	return p, nil
 }
+
+// probe answers another member's probe.
+func (n *Node) probe() []byte { return probe{n.wall(), n.run.pace.p99()}.encode() }
 
 // probed takes another member's answer.
 func (n *Node) probed(from uint64, answer []byte, took time.Duration) {
-	clock, err := decodeProbe(answer)
+	p, err := decodeProbe(answer)
 	if err != nil {
 		n.logger.Debug("sievekv: a member cannot be probed", "dir", n.dir, "member", hexID(from), "error", err)
 		return
 	}
-	n.clocks.hear(from, clock, n.clock.mono(), took.Milliseconds())
+	n.clocks.hear(from, p, n.clock.mono(), took.Milliseconds())
 	n.steer(n.machine.leads.Load() != 0)
 }
 

@@ -78,17 +78,23 @@ func TestClocks_say(t *testing.T) {
 		{13_100, 12_200, 30, 13_105},
 	} {
 		if tt.took >= 0 {
-			c.hear(7, tt.clock, tt.mono, tt.took)
+			c.hear(7, probe{clock: tt.clock}, tt.mono, tt.took)
 		}
 		if got, known := c.say(7, tt.mono); known != (tt.want != -1) || known && got != tt.want {
 			t.Errorf("%+v: %d %t", tt, got, known)
 		}
 	}
 	for i := range int64(keptHeard) { // its clock was set
-		c.hear(7, i, i, 20)
+		c.hear(7, probe{clock: i, logTime: time.Duration(i)}, i, 20)
 	}
 	if got, _ := c.say(7, 100); got != 110 {
 		t.Errorf("after its clock was set: %d, want 110", got)
+	}
+	if got, known := c.logTime(7, 100); got != keptHeard-1 || !known {
+		t.Errorf("the last it said of its log: %d %t", got, known)
+	}
+	if got, known := c.logTime(7, 100_000); known {
+		t.Errorf("long after it said something of its log: %d", got)
 	}
 }
 

@@ -60,7 +60,7 @@ type Options struct {
 	// Logger gets changes of the role, and errors. Default: that of Store, or slog.Default.
 	Logger *slog.Logger
 
-	handOverEvery, probeEvery time.Duration // other ones, for tests
+	handOverEvery, probeEvery, keepEvery time.Duration // other ones, for tests
 }
 
 // Node is a member of a group, with its store.
@@ -92,6 +92,7 @@ type Node struct {
 	clocks  clocks        // of other members
 	full    atomic.Bool   // the disk is full
 	off     bool          // the clock of this machine is; keep's goroutine only
+	slow    bool          // the disk of the log is; keep's goroutine only
 	handed  time.Time     // when the leadership was handed over for something that is wrong here; keep's goroutine only
 	failing atomic.Pointer[member.Member]
 
@@ -355,6 +356,7 @@ func (o Options) open(dir string, exists bool) (*Node, error) {
 	o.LogKeep = cmp.Or(o.LogKeep, 256<<20)
 	o.CompareEvery = cmp.Or(o.CompareEvery, DefaultCompareEvery)
 	o.handOverEvery = cmp.Or(o.handOverEvery, handOverEvery)
+	o.keepEvery = cmp.Or(o.keepEvery, keepEvery)
 	n := &Node{opts: o, dir: dir, fs: o.fileSystem(), logger: o.log()}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	var err error

@@ -17,6 +17,7 @@ type runner struct {
 	looked  func() // raft's goroutine has done something: what it publishes may have changed
 	failed  func(error)
 	applied func()
+	pace    pace // of the log
 
 	steps   *queue[func()]       // for raft's goroutine
 	appends *queue[*pb.Message]  // for the log's
@@ -129,7 +130,10 @@ func (r *runner) log() {
 		if len(work) == 0 {
 			continue
 		}
-		if r.m.Persist(work) != nil {
+		ended := r.pace.begin()
+		err := r.m.Persist(work)
+		ended()
+		if err != nil {
 			r.do(func() {}) // sees that the member has failed
 			continue
 		}

@@ -72,7 +72,7 @@ func translate(from *Status, before *translated) *cluster.Status {
 	for _, m := range from.Members {
 		applied := m.Log
 		if m.ID == from.Self {
-			applied, to.ClockAhead, to.ClockKnown = from.Applied, m.Clock, m.ClockKnown
+			applied, to.ClockAhead, to.ClockKnown, to.LogTime = from.Applied, m.Clock, m.ClockKnown, m.LogTime
 		}
 		to.Members = append(to.Members, cluster.Member{
 			ID: nodeID(m.ID), Name: m.Name, Client: m.Client, Peer: m.Peer, Learner: m.Learner, Healthy: m.Healthy, Applied: applied,

@@ -108,6 +108,7 @@ func clusterInfo(s *Server) []module.InfoField {
 		{Name: "cluster_applied_index", Value: applied},
 		{Name: "cluster_committed_index", Value: committed},
 		{Name: "cluster_lag", Value: committed - applied},
+		{Name: "cluster_log_p99_ms", Value: status.LogTime.Milliseconds()},
 	}
 	if status.ClockKnown {
 		fields = append(fields, module.InfoField{Name: "cluster_clock_ahead_ms", Value: status.ClockAhead.Milliseconds()})
@@ -123,6 +124,7 @@ var (
 	membersDesc = desc("cluster_members", "Members of the group.")
 	appliedDesc = desc("cluster_applied_index", "The index of the last message of the group's log that the member has applied.")
 	lagDesc     = desc("cluster_lag", "Messages that the member knows to be committed and has not applied.")
+	logTimeDesc = desc("cluster_log_p99_seconds", "A time that 99 of 100 writes of the member's log, with their syncs, did not exceed in the last 10 seconds.")
 	clockDesc   = desc("cluster_clock_ahead_seconds", "By how much the member's clock is ahead of the time that the clocks of a majority have reached; missing while that is not known.")
 )
 
@@ -139,7 +141,7 @@ func collectGroup(g cluster.Group, out chan<- prometheus.Metric) {
 	}
 	values := map[*prometheus.Desc]float64{
 		leadsDesc: is(s.Leads()), knownDesc: is(s.Leading() != nil), termDesc: float64(s.Term), healthyDesc: float64(healthy + 1),
-		membersDesc: float64(len(s.Members)), appliedDesc: float64(applied), lagDesc: float64(committed - applied),
+		membersDesc: float64(len(s.Members)), appliedDesc: float64(applied), lagDesc: float64(committed - applied), logTimeDesc: s.LogTime.Seconds(),
 	}
 	if s.ClockKnown {
 		values[clockDesc] = s.ClockAhead.Seconds()

@@ -37,7 +37,7 @@ type fakeGroup struct {
 
 // leader makes a member the leader; "" for none. term is 1 if a leads, 2 if b does, and so on.
 func (g *fakeGroup) leader(name string) {
-	s := &cluster.Status{Shard: idOf("f"), Self: idOf("b"), Leader: idOf(name), LastLeader: idOf(name), Since: time.Now(), Term: uint64(strings.Index("0abc", name))}
+	s := &cluster.Status{Shard: idOf("f"), Self: idOf("b"), Leader: idOf(name), LastLeader: idOf(name), Since: time.Now(), LogTime: 20 * time.Millisecond, Term: uint64(strings.Index("0abc", name))}
 	if name == "b" {
 		s.ClockAhead, s.ClockKnown = -7*time.Millisecond, true
 	}
@@ -342,7 +342,7 @@ func TestGroup_info(t *testing.T) {
 		c.answers("HELLO => ..." + `"mode" "cluster" ` + want.hello + "...\nROLE => " + want.roles + "\nINFO replication => ..." + want.replication +
 			"...\nINFO server => ...redis_mode:cluster...\n" +
 			`INFO cluster => ...cluster_enabled:1\r\ncluster_role:` + want.role + `\r\ncluster_node_id:` + idOf("b") + `\r\n` + want.cluster +
-			`...\r\ncluster_members:3\r\ncluster_voters:3\r\ncluster_healthy_members:2\r\ncluster_applied_index:99\r\ncluster_committed_index:105\r\ncluster_lag:6\r\n...`)
+			`...\r\ncluster_members:3\r\ncluster_voters:3\r\ncluster_healthy_members:2\r\ncluster_applied_index:99\r\ncluster_committed_index:105\r\ncluster_lag:6\r\ncluster_log_p99_ms:20\r\n...`)
 	}
 	g.leader("b")
 	c.answers(`INFO cluster => ...\r\ncluster_clock_ahead_ms:-7\r\n...`)
@@ -371,6 +371,7 @@ func TestGroup_metrics(t *testing.T) {
 			clock = "sievekv_cluster_clock_ahead_seconds -0.007\n"
 		}
 		want = "sievekv_cluster_applied_index 99\n" + clock + "sievekv_cluster_healthy_members 2\nsievekv_cluster_lag 6\nsievekv_cluster_" + want
+		want = strings.Replace(want, "sievekv_cluster_members", "sievekv_cluster_log_p99_seconds 0.02\nsievekv_cluster_members", 1)
 		if got := b.String(); !strings.HasPrefix(got, want) {
 			t.Errorf("with the leader %q:\n%s\nwant\n%s", leader, got, want)
 		}

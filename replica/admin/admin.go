@@ -78,7 +78,8 @@ func status(n Node, _ *module.Call) (reply.Reply, error) {
 			reply.Field("role", reply.BulkString(roleOf(s, m))),
 			reply.Field("healthy", healthy(s, m)),
 			reply.Field("log", reply.Int(int64(m.Log))),
-			reply.Field("clock-ahead-ms", clock(m)),
+			reply.Field("clock-ahead-ms", milliseconds(m.Clock, m.ClockKnown)),
+			reply.Field("log-p99-ms", milliseconds(m.LogTime, m.LogTimeKnown)),
 		))
 	}
 	alarm := ""
@@ -107,12 +108,12 @@ func healthy(s *replica.Status, m replica.MemberStatus) reply.Reply {
 	return reply.BulkString("no")
 }
 
-// clock says by how much a member's clock is ahead.
-func clock(m replica.MemberStatus) reply.Reply {
-	if !m.ClockKnown {
+// milliseconds is something that members tell each other.
+func milliseconds(d time.Duration, known bool) reply.Reply {
+	if !known {
 		return reply.BulkString("unknown")
 	}
-	return reply.Int(m.Clock.Milliseconds())
+	return reply.Int(d.Milliseconds())
 }
 
 func roleOf(s *replica.Status, m replica.MemberStatus) string {

@@ -3,6 +3,7 @@ package reference
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/sievekv/sievekv/replica"
 	"github.com/sievekv/sievekv/replica/admin"
@@ -49,6 +50,6 @@ func nodeOfOne() admin.Node { return member{} }
 func (member) Status() *replica.Status {
 	return &replica.Status{
 		Self: 0xa1, Leader: 0xa1, Leads: true, Term: 1, Applied: appliedIndex, Commit: appliedIndex,
-		Members: []replica.MemberStatus{{Info: replica.Info{ID: 0xa1, Name: "a", Peer: "10.0.0.1:7380", Client: "10.0.0.1:6380"}, Healthy: true, Log: appliedIndex, ClockKnown: true}},
+		Members: []replica.MemberStatus{{Info: replica.Info{ID: 0xa1, Name: "a", Peer: "10.0.0.1:7380", Client: "10.0.0.1:6380"}, Healthy: true, Log: appliedIndex, ClockKnown: true, LogTime: 5 * time.Millisecond, LogTimeKnown: true}},
 	}
 }

@@ -70,59 +70,58 @@ const (
 // clocks is what the clocks of other members say.
 type clocks struct {
 	mu    sync.Mutex
-	heard map[uint64][]heard // the last answers of each, the oldest first; guarded by mu
+	heard map[uint64][]heard // the last answers of each that came fast, the oldest first; guarded by mu
+	last  map[uint64]said    // the last answer of each; guarded by mu
 }
 
-// heard is an answer of another member: by how much its clock is ahead of the monotonic one here, and how fast its log is.
-type heard struct {
-	ahead, at, took int64
-	logTime         time.Duration
+// heard is an answer of another member: by how much its clock is ahead of the monotonic one here.
+type heard struct{ ahead, at, took int64 }
+
+// said is what a member said, and when.
+type said struct {
+	probe
+	at int64
 }
 
 // hear notes what a clock said at a moment of the monotonic clock, or half of took before.
 func (c *clocks) hear(id uint64, p probe, mono, took int64) {
-	if took > maxTook {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.heard == nil {
-		c.heard = make(map[uint64][]heard)
+		c.heard, c.last = make(map[uint64][]heard), make(map[uint64]said)
 	}
-	all := append(c.heard[id], heard{p.clock + took/2 - mono, mono, took, p.logTime})
-	c.heard[id] = all[max(0, len(all)-keptHeard):]
+	c.last[id] = said{p, mono}
+	if took <= maxTook {
+		all := append(c.heard[id], heard{p.clock + took/2 - mono, mono, took})
+		c.heard[id] = all[max(0, len(all)-keptHeard):]
+	}
 }
 
 // say returns what the clock of a member says at a moment of the monotonic clock, if it is known.
 func (c *clocks) say(id uint64, mono int64) (clock int64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.fresh(id, mono)
-	if len(all) == 0 {
+	all := c.heard[id]
+	if len(all) == 0 || mono-all[len(all)-1].at >= lastHeard {
 		return 0, false
 	}
 	best := slices.MinFunc(all, func(a, b heard) int { return cmp.Compare(a.took, b.took) })
 	return best.ahead + mono, true
 }
 
-// fresh returns the answers of a member, none if the last one is old. The caller holds mu.
-func (c *clocks) fresh(id uint64, mono int64) []heard {
-	all := c.heard[id]
-	if len(all) == 0 || mono-all[len(all)-1].at >= lastHeard {
-		return nil
-	}
-	return all
-}
-
-// logTime returns what a member has said last of its log.
+// logTime returns what a member says of its log.
 func (c *clocks) logTime(id uint64, mono int64) (took time.Duration, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.fresh(id, mono)
-	if len(all) == 0 {
-		return 0, false
-	}
-	return all[len(all)-1].logTime, true
+	last, known := c.last[id]
+	return last.logTime, known && mono-last.at < lastHeard
+}
+
+// level returns the highest format level that a member has said to know, 0 for one that never answered.
+func (c *clocks) level(id uint64) byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last[id].knows
 }
 
 // reached returns the time that a majority of so many clocks has reached, if enough of them are known.
@@ -199,18 +198,21 @@ func (n *Node) logTime(id uint64) (took time.Duration, known bool) {
 type probe struct {
 	clock   int64
 	logTime time.Duration
+	knows   byte // the highest format level that its program knows
+	level   byte // the group's, as far as it has heard
 }
 
-// An answer to a probe: version 1, the member's clock in 8 bytes, little-endian, and MemberStatus.LogTime in milliseconds in 4. More
-// may follow.
+// An answer to a probe: version 1, the member's clock in 8 bytes, little-endian, MemberStatus.LogTime in milliseconds in 4, and the two
+// levels in one byte each. More may follow.
 const (
 	probeVersion = 1
-	probeLen     = 1 + 8 + 4
+	probeLen     = 1 + 8 + 4 + 1 + 1
 )
 
 func (p probe) encode() []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{probeVersion}, uint64(p.clock))
-	return binary.LittleEndian.AppendUint32(b, uint32(p.logTime.Milliseconds()))
+	b = binary.LittleEndian.AppendUint32(b, uint32(p.logTime.Milliseconds()))
+	return append(b, p.knows, p.level)
 }
 
 func decodeProbe(b []byte) (p probe, err error) {
@@ -219,11 +221,14 @@ func decodeProbe(b []byte) (p probe, err error) {
 	}
 	p.clock = int64(binary.LittleEndian.Uint64(b[1:]))
 	p.logTime = time.Duration(binary.LittleEndian.Uint32(b[9:])) * time.Millisecond
+	p.knows, p.level = b[13], b[14]
 	return p, nil
 }
 
 // probe answers another member's probe.
-func (n *Node) probe() []byte { return probe{n.wall(), n.run.pace.p99()}.encode() }
+func (n *Node) probe() []byte {
+	return probe{n.wall(), n.run.pace.p99(), n.opts.knows(), byte(n.level.Load())}.encode()
+}
 
 // probed takes another member's answer.
 func (n *Node) probed(from uint64, answer []byte, took time.Duration) {
@@ -232,6 +237,7 @@ func (n *Node) probed(from uint64, answer []byte, took time.Duration) {
 		n.logger.Debug("sievekv: a member cannot be probed", "dir", n.dir, "member", hexID(from), "error", err)
 		return
 	}
+	n.noteLevel(p.level)
 	n.clocks.hear(from, p, n.clock.mono(), took.Milliseconds())
 	n.steer(n.machine.leads.Load() != 0)
 }

@@ -21,8 +21,7 @@ import (
 // majority of the voters has the same one, and a member another, the member ends, and is not started again: something has changed
 // what its disk has, and its own checksums did not show it. Without a majority there is an alarm, and nothing else.
 //
-// Only a leader whose members have all answered that they know digests proposes such messages: a program that does not know them
-// would end.
+// Only a leader whose members all know digests proposes such messages: a program that does not know them would end.
 
 // digest is what a member has of a part, as of an entry.
 type digest struct {
@@ -55,10 +54,9 @@ func decodeDigest(b []byte) (d digest, err error) {
 // comparing are the last comparisons.
 type comparing struct {
 	mu     sync.Mutex
-	next   uint8           // the part behind that of the last message; guarded by mu
-	busy   bool            // a digest is being made; guarded by mu
-	rounds []*round        // by index; guarded by mu
-	can    map[uint64]bool // members that know digests; guarded by mu
+	next   uint8    // the part behind that of the last message; guarded by mu
+	busy   bool     // a digest is being made; guarded by mu
+	rounds []*round // by index; guarded by mu
 }
 
 // round are the digests of one message.
@@ -84,33 +82,13 @@ func (n *Node) keepComparing() {
 			return
 		case <-tick.C:
 		}
-		if s := n.Status(); s.Leads && len(s.Members) > 1 && n.allCompare(s) {
+		if s := n.Status(); s.Leads && len(s.Members) > 1 && n.allKnow(s, entry.LevelCompare) {
 			n.compare.mu.Lock()
 			part := n.compare.next
 			n.compare.mu.Unlock()
 			n.proposeCompare(part)
 		}
 	}
-}
-
-// allCompare reports whether all members have answered that they know digests.
-func (n *Node) allCompare(s *Status) bool {
-	c := &n.compare
-	for _, m := range s.Members {
-		c.mu.Lock()
-		can := m.ID == n.id || c.can[m.ID]
-		c.mu.Unlock()
-		if !can && n.tell(m.ID, nil) != nil {
-			return false
-		}
-		c.mu.Lock()
-		if c.can == nil {
-			c.can = make(map[uint64]bool)
-		}
-		c.can[m.ID] = true
-		c.mu.Unlock()
-	}
-	return true
 }
 
 func (n *Node) tell(to uint64, body []byte) error {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/replica/entry"
 	"github.com/sievekv/sievekv/replica/member"
 	"github.com/sievekv/sievekv/replica/raftlog"
 )
@@ -56,7 +55,7 @@ func (n *Node) catchUp() error {
 	if err != nil || state.Index == 0 { // it never had anything, or has left already
 		return err
 	}
-	n.m, err = member.Start(member.Config{ID: n.id, Log: n.log, Machine: n.machine, State: state, Level: entry.Level, Now: n.DB.Store().Now, Logger: raftLogger{n.logger}})
+	n.m, err = member.Start(member.Config{ID: n.id, Log: n.log, Machine: n.machine, State: state, Level: n.opts.knows(), Now: n.DB.Store().Now, Logger: raftLogger{n.logger}})
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,9 @@ type machine struct {
 
 	received received // snapshots of other members
 
-	clock  *clock // the group's time
-	begins func() // is called before the store leads
+	clock  *clock           // the group's time
+	begins func()           // is called before the store leads
+	level  func(level byte) // is called before a message is applied that needs it
 
 	compare func(at entry.Applied, part uint8) // is called when a message that says to compare is applied; nil for nobody
 }
@@ -61,6 +62,9 @@ func (x *machine) state() (member.State, error) {
 // Apply implements member.Machine.
 func (x *machine) Apply(e *member.Entry) error {
 	msg := storage.Message{Applied: e.State.Applied}
+	if e.Message != nil {
+		x.level(e.Message.Level)
+	}
 	if e.Message != nil && e.Message.Flags&entry.Control == 0 {
 		msg.Record, msg.Whole, msg.Group = e.Message.Record, e.Message.Flags&entry.Whole != 0, e.Message.Flags&entry.Group != 0
 	}

@@ -61,6 +61,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	handOverEvery, probeEvery, keepEvery time.Duration // other ones, for tests
+	level                                byte          // as if the program knew no higher one, for tests
 }
 
 // Node is a member of a group, with its store.
@@ -92,6 +93,7 @@ type Node struct {
 	clocks  clocks        // of other members
 	full    atomic.Bool   // the disk is full
 	off     bool          // the clock of this machine is; keep's goroutine only
+	level   atomic.Uint32 // the group's, see noteLevel
 	slow    bool          // the disk of the log is; keep's goroutine only
 	handed  time.Time     // when the leadership was handed over for something that is wrong here; keep's goroutine only
 	failing atomic.Pointer[member.Member]
@@ -215,6 +217,9 @@ func (n *Node) made() error {
 
 // Join makes a member of a group that has made the token. It has nothing at first, and gets everything from the group.
 func Join(dir string, o Options, t Token) (*Node, error) {
+	if err := o.checkLevel(t.level); err != nil {
+		return nil, err
+	}
 	n, err := o.begin(dir, begunJoin, true)
 	if err != nil {
 		return nil, err
@@ -413,7 +418,7 @@ func (n *Node) readMarks() error {
 	}
 	n.id = binary.LittleEndian.Uint64(id)
 	copy(n.group[:], group)
-	return nil
+	return n.readLevel()
 }
 
 // openStore opens the store, which gets this identity if it is new; a random one if that is zero.
@@ -432,7 +437,7 @@ func (n *Node) openStore(identity format.StoreMeta) error {
 	if n.machine, err = newMachine(n.DB.Store()); err != nil {
 		return err
 	}
-	n.machine.clock, n.machine.begins = n.clock, n.steerFirst
+	n.machine.clock, n.machine.begins, n.machine.level = n.clock, n.steerFirst, n.noteLevel
 	return nil
 }
 
@@ -458,7 +463,7 @@ func (n *Node) startMember() error {
 	}
 	n.clock.begin(state.Millis)
 	n.m, err = member.Start(member.Config{
-		ID: n.id, Log: n.log, Machine: n.machine, State: state, Level: entry.Level, Proposals: randomID(),
+		ID: n.id, Log: n.log, Machine: n.machine, State: state, Level: n.opts.knows(), Proposals: randomID(),
 		Now: func() int64 { return n.DB.Store().Now() }, Logger: raftLogger{n.logger}, Alarm: n.alarm,
 	})
 	if err != nil {

@@ -21,6 +21,9 @@ import (
 // It refuses a member of another group, a member that the group still has, a store that is alone, and files that are no part of a
 // member. A directory that is empty, or missing, is that of a member that lost everything.
 func Rejoin(dir string, o Options, t Token) (*Node, error) {
+	if err := o.checkLevel(t.level); err != nil {
+		return nil, err
+	}
 	if err := o.setAside(dir, t); err != nil {
 		return nil, err
 	}

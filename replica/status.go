@@ -247,7 +247,7 @@ func (n *Node) AddMember(ctx context.Context, name, peer, client string) (Token,
 	if err != nil {
 		return Token{}, err
 	}
-	t := Token{group: n.group, identity: n.DB.Store().Identity(), self: info}
+	t := Token{group: n.group, identity: n.DB.Store().Identity(), self: info, level: byte(n.level.Load())}
 	for id, other := range n.machine.members.Load().infos {
 		if id != info.ID {
 			t.peers = append(t.peers, other)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/replica/entry"
 )
 
 // Token is what a new member has to know of its group. It is no secret between members, but has the seeds of the store's hashes.
@@ -17,35 +18,54 @@ type Token struct {
 	identity format.StoreMeta
 	self     Info
 	peers    []Info
+	level    byte // of the group
 }
 
-const tokenStart = "sievekv-member-1-"
+// A token begins with one of these. The second has the group's level in front, and is for levels that programs do not know that know
+// only the first.
+const (
+	tokenStart  = "sievekv-member-1-"
+	tokenStart2 = "sievekv-member-2-"
+)
 
 // String returns the token as text of one line. ParseToken reads it.
 func (t Token) String() string {
-	b := append([]byte(nil), t.group[:]...)
+	var b []byte
+	start := tokenStart
+	if t.level > entry.LevelRecords {
+		b, start = append(b, t.level), tokenStart2
+	}
+	b = append(b, t.group[:]...)
 	identity := format.AppendStoreMeta(nil, t.identity)
 	b = append(append(b, byte(len(identity))), identity...)
 	b = appendInfo(b, t.self)
 	b = appendInfos(b, t.peers)
 	b = binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
-	return tokenStart + base64.RawURLEncoding.EncodeToString(b)
+	return start + base64.RawURLEncoding.EncodeToString(b)
 }
 
 var errToken = errors.New("no token of a group, or one that was cut or changed")
 
 // ParseToken reads what String returned. White space around it does not matter.
 func ParseToken(s string) (t Token, err error) {
+	t.level = entry.LevelRecords
 	text, ok := strings.CutPrefix(strings.TrimSpace(s), tokenStart)
-	if !ok {
+	text2, ok2 := strings.CutPrefix(strings.TrimSpace(s), tokenStart2)
+	if ok2 {
+		text = text2
+	}
+	if !ok && !ok2 {
 		return t, fmt.Errorf("%w: it does not begin with %s", errToken, tokenStart)
 	}
 	b, err := base64.RawURLEncoding.DecodeString(text)
-	const shortest = 16 + 1 + 4
+	const shortest = 1 + 16 + 1 + 4
 	if err != nil || len(b) < shortest || crc32.ChecksumIEEE(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
 		return t, errToken
 	}
 	b = b[:len(b)-4]
+	if ok2 {
+		t.level, b = b[0], b[1:]
+	}
 	copy(t.group[:], b)
 	n := int(b[16])
 	if b = b[17:]; len(b) < n {

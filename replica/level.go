@@ -1,0 +1,80 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/sievekv/sievekv/replica/entry"
+)
+
+// Messages carry the format level that a member needs to understand them (package entry). The group's level is the highest of the
+// messages in its log. A leader raises it only when all members have said in their answers to probes that they know the new one.
+//
+// A program that knows less stays out, by name, so that nothing is guessed at: a member notes the group's level in its log before it
+// applies a message of it, and is not opened below it; a token has it, and is not taken below it; and members tell each other.
+
+// markLevel is the mark of the group's level, one byte. There is none while it is LevelRecords.
+const markLevel = "level"
+
+// noteLevel notes a level that the group is said to have. Any goroutine may call it.
+func (n *Node) noteLevel(level byte) {
+	for {
+		had := n.level.Load()
+		if uint32(level) <= had {
+			return
+		}
+		if err := n.opts.checkLevel(level); err != nil {
+			n.m.Fail(err)
+			n.run.do(func() {}) // sees that it has failed
+			return
+		}
+		if err := n.log.SetMark(markLevel, []byte{level}); err != nil {
+			return // the log has failed, and ends the member
+		}
+		if n.level.CompareAndSwap(had, uint32(level)) {
+			return
+		}
+	}
+}
+
+// readLevel reads the group's level, as far as this member has noted it.
+func (n *Node) readLevel() error {
+	mark, err := n.log.Mark(markLevel)
+	if err != nil {
+		return err
+	}
+	level := byte(entry.LevelRecords)
+	if len(mark) > 0 {
+		level = mark[0]
+	}
+	if err := n.opts.checkLevel(level); err != nil {
+		return fmt.Errorf("%s: %w", n.dir, err)
+	}
+	n.level.Store(uint32(level))
+	return nil
+}
+
+// checkLevel refuses a group whose level this program does not know.
+func (o *Options) checkLevel(level byte) error {
+	if level <= o.knows() {
+		return nil
+	}
+	return fmt.Errorf("the log of the group has messages of format level %d, this program knows up to %d: upgrade it", level, o.knows())
+}
+
+// knows returns the highest level that this program knows.
+func (o *Options) knows() byte {
+	if o.level != 0 {
+		return o.level
+	}
+	return entry.Level
+}
+
+// allKnow reports whether all members have said that they know a level.
+func (n *Node) allKnow(s *Status, level byte) bool {
+	for _, m := range s.Members {
+		if m.ID != n.id && n.clocks.level(m.ID) < level {
+			return false
+		}
+	}
+	return n.opts.knows() >= level
+}

@@ -26,6 +26,7 @@ type Status struct {
 	Term    uint64
 	Applied uint64 // index up to which the member has applied the log
 	Commit  uint64 // index up to which it knows that the log is committed
+	Level   byte   // the highest format level of the messages of the group's log, as far as the member has heard
 	Members []MemberStatus
 	Alarm   error // the last reason since the start to refuse a leader or a vote, or why the member has ended; nil if all is well
 }
@@ -115,7 +116,7 @@ func (n *Node) publish() {
 func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *Status {
 	s := &Status{
 		Group: n.group, Self: n.id, Leader: basic.Lead, Leads: leads != 0 && leads == basic.GetTerm() && basic.RaftState == raft.StateLeader,
-		Term: basic.GetTerm(), Applied: n.m.State().Index, Commit: basic.GetCommit(), Alarm: n.seen.alarm,
+		Term: basic.GetTerm(), Applied: n.m.State().Index, Commit: basic.GetCommit(), Level: byte(n.level.Load()), Alarm: n.seen.alarm,
 	}
 	if err := n.m.Failed(); err != nil {
 		s.Alarm, s.Leads, s.Leader = err, false, 0

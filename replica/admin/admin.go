@@ -92,6 +92,7 @@ func status(n Node, _ *module.Call) (reply.Reply, error) {
 		reply.Field("term", reply.Int(int64(s.Term))),
 		reply.Field("applied", reply.Int(int64(s.Applied))),
 		reply.Field("committed", reply.Int(int64(s.Commit))),
+		reply.Field("format-level", reply.Int(int64(s.Level))),
 		reply.Field("alarm", reply.BulkString(alarm)),
 		reply.Field("members", reply.Array(members...)),
 	), nil

@@ -9,6 +9,11 @@
 //
 //	go run ./tests/cluster --rounds 100
 //
+// With --upgrade-from it starts a group of processes with kvshell as of a commit, and replaces it, member by member, by that of now, while
+// clients write:
+//
+//	go run ./tests/cluster --upgrade-from af0c1054~1
+//
 // Every second seed also loses logs and stores of a minority, or puts older ones in their place. Then members may refuse to go on, but no
 // two may differ in silence.
 package main
@@ -35,6 +40,7 @@ func main() {
 	n := flag.Int("rounds", 0, "number of rounds with a group of processes, in place of the simulation; --from is their seed")
 	only := flag.String("only", "", "the one bad thing that the rounds do, such as "+strconv.Quote("kill -9 of the leader")+" (default: all in turn)")
 	sync := flag.String("sync", "always", "level of the writes of the rounds; below always some are lost, which shows that the rounds find it")
+	older := flag.String("upgrade-from", "", "a `COMMIT`, from whose kvshell to upgrade a group of processes, in place of the simulation")
 	program := flag.String("kvshell", "", "program for the rounds (default: it is built)")
 	worker := flag.Bool("worker", false, "run the seeds in this process, and print a line of JSON")
 	member := flag.String("member", "", "serve a member of the rounds, whose disk is in memory, as this JSON says")
@@ -46,9 +52,9 @@ func main() {
 	if *member != "" {
 		run = func(uint64, uint64, io.Writer) error { return rounds.ServeMember(*member) }
 	}
-	if *n > 0 {
+	if *n > 0 || *older != "" {
 		run = func(seed, _ uint64, w io.Writer) error {
-			return inRounds(rounds.Options{Program: *program, Rounds: *n, Seed: seed, Sync: *sync, Log: os.Stderr}, *only, w)
+			return inRounds(rounds.Options{Program: *program, Rounds: *n, Seed: seed, Sync: *sync, Log: os.Stderr}, *only, *older, w)
 		}
 	}
 	if err := run(*from, *seeds, os.Stdout); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -14,8 +15,9 @@ import (
 	"github.com/sievekv/sievekv/tests/process"
 )
 
-// inRounds runs rounds with a group of processes, half of them with TLS. If something is wrong, what the group has left is kept.
-func inRounds(o rounds.Options, only string, w io.Writer) error {
+// inRounds runs rounds with a group of processes, half of them with TLS, or upgrades groups from a commit, without TLS and with it. If
+// something is wrong, what the group has left is kept.
+func inRounds(o rounds.Options, only, commit string, w io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if only != "" {
@@ -34,6 +36,14 @@ func inRounds(o rounds.Options, only string, w io.Writer) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	if commit != "" {
+		older, err := buildOf(commit)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = older.Remove() }() // as above
+		o.Older, o.Rounds = older.Path(), 2
 	}
 	o.Member = []string{program, "-member"}
 	dir, err := os.MkdirTemp("", "rounds")
@@ -62,4 +72,19 @@ func inRounds(o rounds.Options, only string, w io.Writer) error {
 		return errors.Join(err, fmt.Errorf("the stores and logs are in %s", dir))
 	}
 	return os.RemoveAll(dir)
+}
+
+// buildOf builds kvshell as of a commit of this repository.
+func buildOf(commit string) (program *process.Program, err error) {
+	dir, err := os.MkdirTemp("", "older")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	tree := filepath.Join(dir, "tree")
+	if out, err := exec.Command("git", "worktree", "add", "--detach", tree, commit).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("--upgrade-from %s: git worktree add: %w\n%s", commit, err, out)
+	}
+	defer func() { err = errors.Join(err, exec.Command("git", "worktree", "remove", "--force", tree).Run()) }()
+	return process.BuildIn(tree)
 }

@@ -23,13 +23,18 @@ import (
 type Program struct{ dir string }
 
 // Build builds kvshell. Remove removes it.
-func Build() (*Program, error) {
+func Build() (*Program, error) { return BuildIn("") }
+
+// BuildIn builds the kvshell of another working tree of this module; "" is this one.
+func BuildIn(tree string) (*Program, error) {
 	dir, err := os.MkdirTemp("", "kvshell")
 	if err != nil {
 		return nil, err
 	}
 	p := &Program{dir}
-	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", p.Path(), "github.com/sievekv/sievekv/cmd/kvshell").CombinedOutput()
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", p.Path(), "github.com/sievekv/sievekv/cmd/kvshell")
+	cmd.Dir = tree
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("go build of kvshell: %w\n%s", err, out), p.Remove())
 	}

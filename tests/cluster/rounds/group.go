@@ -28,7 +28,7 @@ type group struct {
 	sync    string
 	ca      *authority    // nil without TLS
 	host    string        // of all addresses
-	compare time.Duration // how often members that start from now on compare what they have; 0 for never
+	compare time.Duration // how often members that start from now on compare what they have; 0 for never, below 0 if their program cannot
 	net     *network
 	rng     *rand.Rand
 	made    int // members
@@ -40,6 +40,9 @@ type group struct {
 // newGroup starts a group of three.
 func newGroup(ctx context.Context, o Options) (*group, error) {
 	g := &group{program: o.Program, onDisk: o.Member, dir: o.Dir, sync: o.Sync, host: "127.0.0.1", compare: compareEvery, rng: rand.New(rand.NewPCG(o.Seed, 45))}
+	if o.Older != "" {
+		g.program, g.compare = o.Older, -1
+	}
 	var proxies *tls.Config
 	if o.TLS {
 		var err error

@@ -84,7 +84,10 @@ func (m *member) start(ctx context.Context, how ...string) error {
 	defer func() { _ = log.Close() }() // the process has its own
 	args := []string{
 		"-d", m.dir, "--cache", "4MiB", "--ballast", "1MiB", "--sync", m.g.sync, "serve", "--addr", m.client,
-		"--peer-listen", m.listen, "--log-keep", strconv.Itoa(logKeep), "--compare-every", m.g.compare.String(),
+		"--peer-listen", m.listen, "--log-keep", strconv.Itoa(logKeep),
+	}
+	if m.g.compare >= 0 {
+		args = append(args, "--compare-every", m.g.compare.String())
 	}
 	if m.tls != "" {
 		args = append(args, "--peer-tls", m.tls)
@@ -187,6 +190,7 @@ type status struct {
 	id            uint64
 	leads         bool
 	term, applied int64
+	level         int64 // the group's format level; 0 if the program does not tell
 	alarm         string
 	whole         bool     // all members vote and are healthy
 	names         []string // of the members
@@ -203,6 +207,7 @@ func (m *member) status(ctx context.Context) (s status, err error) {
 	s.leads, s.alarm, s.whole = fields["role"] == "leader", fmt.Sprint(fields["alarm"]), true
 	s.term, _ = fields["term"].(int64)
 	s.applied, _ = fields["applied"].(int64)
+	s.level, _ = fields["format-level"].(int64)
 	members, _ := fields["members"].([]any)
 	for _, one := range members {
 		f, _ := one.(map[any]any)

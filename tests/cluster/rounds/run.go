@@ -26,6 +26,7 @@ type Options struct {
 	Rounds  int
 	Seed    uint64
 	Sync    string    // level of the writes, default always; with others some are lost, and the rounds find that
+	Older   string    // kvshell of an older version. The group begins with it and is upgraded, in place of rounds
 	Faults  []Fault   // what the rounds do; all of them if there are none
 	Log     io.Writer // gets a line for each round
 }
@@ -70,7 +71,11 @@ func Run(ctx context.Context, o Options) (res Result, err error) {
 	}
 	r := &run{g: g, w: newWork(g), res: &res, o: o}
 	defer r.w.close()
-	if err := r.rounds(ctx); err != nil {
+	do := r.rounds
+	if o.Older != "" {
+		do = r.upgrade
+	}
+	if err := do(ctx); err != nil {
 		return res, errors.Join(err, res.wrong())
 	}
 	return res, errors.Join(r.compare(ctx), res.wrong())
@@ -86,6 +91,11 @@ func (r *run) rounds(ctx context.Context) (err error) {
 		err = r.round(ctx, i, r.o.Faults[order[0]])
 		order = order[1:]
 	}
+	return r.last(ctx, err)
+}
+
+// last checks everything, unless there was an error.
+func (r *run) last(ctx context.Context, err error) error {
 	if err == nil {
 		err = r.w.check(ctx, true, &r.res.Found)
 	}

@@ -49,7 +49,7 @@ func nodeOfOne() admin.Node { return member{} }
 // Status implements admin.Node.
 func (member) Status() *replica.Status {
 	return &replica.Status{
-		Self: 0xa1, Leader: 0xa1, Leads: true, Term: 1, Applied: appliedIndex, Commit: appliedIndex,
+		Self: 0xa1, Leader: 0xa1, Leads: true, Term: 1, Applied: appliedIndex, Commit: appliedIndex, Level: 2,
 		Members: []replica.MemberStatus{{Info: replica.Info{ID: 0xa1, Name: "a", Peer: "10.0.0.1:7380", Client: "10.0.0.1:6380"}, Healthy: true, Log: appliedIndex, ClockKnown: true, LogTime: 5 * time.Millisecond, LogTimeKnown: true}},
 	}
 }

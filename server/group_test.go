@@ -358,7 +358,15 @@ func TestGroup_metrics(t *testing.T) {
 		"":  "leader_known 0\nsievekv_cluster_leads 0\nsievekv_cluster_members 3\n",
 	} {
 		g.leader(leader)
+		ready := "ok\n"
+		if leader == "" {
+			ready = "ok, but no leader of the group is known: nobody takes writes\n"
+		}
 		r := httptest.NewRecorder()
+		if handler.ServeHTTP(r, httptest.NewRequest("GET", "http://localhost/readyz", nil)); r.Code != 200 || r.Body.String() != ready {
+			t.Errorf("with the leader %q /readyz answers %d %q, want %q", leader, r.Code, r.Body.String(), ready)
+		}
+		r = httptest.NewRecorder()
 		handler.ServeHTTP(r, httptest.NewRequest("GET", "http://localhost/metrics", nil))
 		var b strings.Builder
 		for line := range strings.Lines(r.Body.String()) {

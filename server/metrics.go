@@ -15,7 +15,8 @@ import (
 
 // MetricsHandler serves three paths. GET /metrics gives metrics in Prometheus' text format. /healthz answers 200
 // while the process runs. /readyz answers 200 if the store takes reads and writes and the server is not shutting
-// down, otherwise 503 with the reason. If damage was met in the store, it says so: all else is still answered.
+// down, otherwise 503 with the reason. If damage was met in the store, it says so: all else is still answered. It also says so, and
+// answers 200, if no leader of the store's group is known: members that are not ready might not reach each other.
 func (s *Server) MetricsHandler(o *MetricsOptions) http.Handler {
 	if o == nil {
 		o = &MetricsOptions{}
@@ -34,17 +35,21 @@ func (s *Server) MetricsHandler(o *MetricsOptions) http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = fmt.Fprintln(w, readyText(s.db.DamagedBlocks()))
+		_, _ = fmt.Fprintln(w, s.readyText())
 	})
 	return o.guard(s, mux)
 }
 
 // readyText returns what /readyz says of a store that takes reads and writes.
-func readyText(damaged int) string {
-	if damaged == 0 {
-		return "ok"
+func (s *Server) readyText() string {
+	text := "ok"
+	if s.group != nil && s.group.Status().Leading() == nil {
+		text += ", but no leader of the group is known: nobody takes writes"
 	}
-	return fmt.Sprintf("ok, but damaged: reads of %d blocks of tables fail; check the store, and restore a backup or salvage it", damaged)
+	if damaged := s.db.DamagedBlocks(); damaged > 0 {
+		text += fmt.Sprintf(", but damaged: reads of %d blocks of tables fail; check the store, and restore a backup or salvage it", damaged)
+	}
+	return text
 }
 
 // collector makes metrics from the server's counters when it is asked.

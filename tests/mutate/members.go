@@ -87,6 +87,28 @@ var members = []mutation{
 		"ok && own != msg.Base.Hash {",
 		"ok && false {"}),
 
+	inMember("a member that has lost everything votes", edit{"replica/member/step.go",
+		"		if m.State().Index == 0 {\n",
+		"		if false {\n"}),
+	inMember("a log is taken that ends before what it says is committed", edit{"replica/member/member.go",
+		"commit := log.HardState().GetCommit(); commit > last {",
+		"commit := log.HardState().GetCommit(); commit > last && false {"}),
+
+	inReplica("a member is made in the place of another", "^TestNode_refuses", edit{"replica/node.go",
+		"	case begun == nil && id != nil:\n",
+		"	case begun == nil && id != nil && false:\n"}),
+	inReplica("a member is made where there are other files", "^TestNode_refuses|^TestInit_afterJoin", edit{"replica/node.go",
+		"		} else if err == nil {\n			err = fmt.Errorf(\"%s is not empty",
+		"		} else if false {\n			err = fmt.Errorf(\"%s is not empty"}),
+	inReplica("Init goes on with what Join has left", "^TestInit_afterJoin", edit{"replica/node.go",
+		"	case begun != nil && string(begun) != how:\n",
+		"	case begun != nil && false:\n"}),
+	inReplica("the leadership is handed to a member that does not vote", "^TestNode_refuses", edit{"replica/status.go",
+		"return m.ID == to && !m.Learner }",
+		"return m.ID == to }"}),
+	inAdmin("a member is removed though no majority would answer then", "if !m.Learner && alive <= voters/2 {", "if false {"),
+	inAdmin("a group gets too small without a word", "(voters < 3 || len(c.Args) > 1) && !m.Learner {", "false {"),
+	inAdmin("a healthy member is replaced without a word", "m.ID != s.Self && !sure {", "m.ID != s.Self && !sure && false {"),
 	inReplica("a member that differs from a majority goes on", "^TestCompare_", edit{"replica/compare.go",
 		"	n.m.Fail(refusedf(\"%s\", why))\n",
 		""}),
@@ -164,6 +186,10 @@ var members = []mutation{
 	inReplica("the history that is behind goes on", "^TestForce", edit{"replica/force.go",
 		"cmp.Compare(r.Last, other.Last)) < 0",
 		"cmp.Compare(r.Last, other.Last)) > 0"}),
+}
+
+func inAdmin(name, old, changed string) mutation {
+	return mutation{name: name, edits: []edit{{"replica/admin/admin.go", old, changed}}, pkg: "./replica/admin", tests: "^Test"}
 }
 
 func inReplica(name, tests string, edits ...edit) mutation {

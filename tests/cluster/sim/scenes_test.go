@@ -151,6 +151,25 @@ func TestScene_oldMajority(t *testing.T) {
 	_ = leads
 }
 
+// A member whose directory was emptied is asked for a vote. It has forgotten what it had answered for, and gives none.
+func TestScene_emptied(t *testing.T) {
+	s := scene(t)
+	candidate, n := s.leader()
+	n.crash()
+	n.disk.log = []logState{{hs: &pb.HardState{Term: new(uint64(0)), Vote: new(uint64(0)), Commit: new(uint64(0))}}}
+	n.disk.machine = []member.State{{Members: &pb.ConfState{}}}
+	n.restart()
+	n.do(func() {
+		n.m.Step(&pb.Message{Type: pb.MsgVote.Enum(), From: new(candidate.id), To: new(n.id), Term: new(uint64(9)), LogTerm: new(uint64(2)), Index: new(uint64(22))})
+	})
+	for range 5 {
+		n.work()
+	}
+	if hs := n.disk.now().hs; hs.GetVote() != 0 || !n.alarmed {
+		t.Errorf("it has voted for %d, alarmed %t", hs.GetVote(), n.alarmed)
+	}
+}
+
 func TestScene_leaderCounts(t *testing.T) {
 	s := scene(t)
 	n, other := s.leader()

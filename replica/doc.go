@@ -14,6 +14,9 @@
 // put into the log, and every member applies the log in its order. The log is synced; the store need not be, since it can be made
 // up to date from the log. Keep syncs the store now and then, so that the log can be cut.
 //
+// Keys expire by the group's time, which is what the clocks of a majority have reached (clock.go). Members ask each other for their
+// clocks, for how fast their disks are (pace.go), and for the format levels that they know (level.go).
+//
 // Three goroutines run a member (run.go), which has no goroutine of its own. The store calls Node.Propose, and is called by machine.
 //
 // # What is promised

@@ -58,6 +58,8 @@ var faults = []Fault{
 	{"full disk of the leader", (*run).leaderFull},
 	{"full disk of a follower", (*run).followerFull},
 	{"no byte left on a disk", (*run).noByteLeft},
+	{"wrong clock of the leader", (*run).leaderClock},
+	{"wrong clock of a follower", (*run).followerClock},
 }
 
 func (r *run) killLeader(ctx context.Context) error {

@@ -53,6 +53,8 @@ type run struct {
 	w   *work
 	res *Result
 	o   Options
+
+	keys int // rounds with keys that expire
 }
 
 // Run starts a group, runs the rounds, and compares the members at the end. The error says what was not as it must be.

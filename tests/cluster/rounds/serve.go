@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,11 +28,12 @@ import (
 // served says which member a process serves that has its disk in memory.
 type served struct{ Dir, Client, Listen, TLS, Sync string }
 
-// order is what such a process is told to do with its disk. It answers a line, but to Power: then it ends.
+// order is what such a process is told to do with its disk and its clock. It answers a line, but to Power: then it ends.
 type order struct {
 	Slow       time.Duration // of each sync
 	Free       uint64        // bytes of room
 	NoByte     bool          // writes find no room
+	Ahead      time.Duration // of the process's clock
 	Power      bool          // fails
 	Log, Store int           // per cent of what was not synced that is left then
 	Seed       uint64
@@ -68,7 +70,7 @@ func (m *member) startOnDisk(ctx context.Context) error {
 	return m.run(ctx, cmd, log)
 }
 
-// order has the process do something with its disk.
+// order has the process do something with its disk and its clock.
 func (m *member) order(o order) error {
 	if err := json.NewEncoder(m.disk.to).Encode(o); err != nil {
 		return errors.Join(err, m.check())
@@ -107,21 +109,22 @@ func ServeMember(text string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	n, err := what.open(d)
+	var ahead atomic.Int64
+	n, err := what.open(d, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
 	if err != nil {
 		return err
 	}
-	if err := what.serve(ctx, n, d); err != nil {
+	if err := what.serve(ctx, n, d, &ahead); err != nil {
 		return err
 	}
 	return d.close()
 }
 
 // open opens the member.
-func (s *served) open(d *disk) (n *replica.Node, err error) {
+func (s *served) open(d *disk, clock func() time.Time) (n *replica.Node, err error) {
 	o := replica.Options{LogKeep: logKeep, CompareEvery: compareEvery, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	o.Store = &sievekv.Options{
-		FS: d, CacheSize: 4 << 20, BallastSize: 1 << 20, MinFreeSpace: minFree, FreeSpaceInterval: 100 * time.Millisecond, Logger: o.Logger,
+		FS: d, Clock: clock, CacheSize: 4 << 20, BallastSize: 1 << 20, MinFreeSpace: minFree, FreeSpaceInterval: 100 * time.Millisecond, Logger: o.Logger,
 		Modules: coreext.With(server.Module(), server.GroupModule(), admin.Module(func() admin.Node { return n })),
 	}
 	for _, level := range []kv.Durability{kv.Always, kv.EverySec, kv.NoSync} {
@@ -139,7 +142,7 @@ func (s *served) open(d *disk) (n *replica.Node, err error) {
 }
 
 // serve serves the member until ctx ends, and then closes it.
-func (s *served) serve(ctx context.Context, n *replica.Node, d *disk) error {
+func (s *served) serve(ctx context.Context, n *replica.Node, d *disk, ahead *atomic.Int64) error {
 	srv, err := server.New(n.DB.Store(), &server.Options{Group: n.Group()})
 	if err != nil {
 		return err
@@ -150,7 +153,7 @@ func (s *served) serve(ctx context.Context, n *replica.Node, d *disk) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }() // Shutdown ends it
-	go func() { failed <- obey(os.Stdin, os.Stdout, d) }()
+	go func() { failed <- obey(os.Stdin, os.Stdout, d, ahead) }()
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -161,7 +164,7 @@ func (s *served) serve(ctx context.Context, n *replica.Node, d *disk) error {
 }
 
 // obey does what the run says. It returns if that is unreadable, as it is when the run has ended.
-func obey(orders io.Reader, answers io.Writer, d *disk) error {
+func obey(orders io.Reader, answers io.Writer, d *disk, ahead *atomic.Int64) error {
 	for from := json.NewDecoder(orders); ; {
 		var o order
 		if err := from.Decode(&o); err != nil {
@@ -176,6 +179,7 @@ func obey(orders io.Reader, answers io.Writer, d *disk) error {
 		}
 		d.slow.Store(int64(o.Slow))
 		d.noByte.Store(o.NoByte)
+		ahead.Store(int64(o.Ahead))
 		d.setFree(o.Free)
 		if _, err := fmt.Fprintln(answers, "done"); err != nil {
 			return err

@@ -44,7 +44,7 @@ func (r *run) exchange(m *member, program string) func(*run, context.Context) er
 			return err
 		}
 		for _, other := range append(r.g.others(m), m) {
-			if err := r.leads(ctx, other); err != nil {
+			if err := r.lead(ctx, other); err != nil {
 				return err
 			}
 			if err := r.w.goOn(ctx); err != nil {
@@ -53,17 +53,6 @@ func (r *run) exchange(m *member, program string) func(*run, context.Context) er
 		}
 		return nil
 	}
-}
-
-// leads has a member lead.
-func (r *run) leads(ctx context.Context, m *member) error {
-	return r.g.await(ctx, m.name+" leads", func() (bool, error) {
-		l, err := r.g.leader(ctx)
-		if err == nil && l != m {
-			_ = l.admin.Do(ctx, "SIEVE.CLUSTER", "TRANSFER", m.name).Err() // it may not lead any more, or the other not be up to date yet
-		}
-		return l == m, err
-	})
 }
 
 // raised waits until the members have raised the format level, since now all know it.

@@ -23,10 +23,10 @@ type fill struct {
 
 // fillLayer is a layer with its blocks as squares of a drawing.
 type fillLayer struct {
-	Number, Blocks int
-	Name           string
-	Squares        []square
-	Width, Height  int
+	Blocks        int
+	Name          string
+	Squares       []square
+	Width, Height int
 }
 
 // square is a block. Shade is 0 to 9, relative to the fullest and the emptiest block of the filter.
@@ -82,13 +82,12 @@ func (d *Dashboard) readFill(key string) (f *fill, err error) {
 		}
 		f = &fill{}
 		layers := slices.DeleteFunc(slices.Clone(o.Layers()), func(l *kv.Layer) bool { return l.Spec().Layout == kv.LayoutLog })
-		slices.Reverse(layers) // the oldest first, as in the table
 		for i, l := range layers[:min(len(layers), mostBlocks/2)] {
 			one, err := readLayer(r, o, l, mostBlocks/min(len(layers), mostBlocks/2))
 			if err != nil {
 				return err
 			}
-			one.Number, one.Name = i, "layer "+fmt.Sprint(i)
+			one.Name = fmt.Sprintf("layer %d, %s", i, many(one.Blocks, "block"))
 			f.Layers = append(f.Layers, one)
 		}
 		return nil
@@ -157,7 +156,7 @@ func (f *fill) shade() {
 			s.Title = fmt.Sprintf("block %s: %s", count(s.block), percent(s.share))
 		}
 	}
-	of := fmt.Sprintf("All %s blocks", count(n))
+	of := fmt.Sprintf("All of %s", many(n, "block"))
 	if n < all {
 		of = fmt.Sprintf("%s of %s blocks, evenly chosen", count(n), count(all))
 	}

@@ -94,6 +94,9 @@ func growth(items []uint64, times []int64, now time.Time, most string) string {
 		return ""
 	}
 	since := now.Sub(time.UnixMilli(times[len(times)-len(items)]))
+	if most == "day" && since < 70*time.Minute {
+		return "" // the hour says the same
+	}
 	first, last := items[0], items[len(items)-1]
 	span := "the last " + most
 	if since < 50*time.Minute || most == "day" && since < 23*time.Hour {

@@ -20,7 +20,7 @@ import (
 // functions are what templates call.
 var functions = template.FuncMap{
 	"count": count, "size": size, "percent": percent, "rate": showRate, "perSecond": perSecond, "span": showSpan, "key": shortKey, "link": link,
-	"micros": showMicros, "fixed": fixed, "shell": shellWord, "kind": shortType,
+	"micros": showMicros, "fixed": fixed, "many": many, "shell": shellWord, "kind": shortType,
 	"query":    func(q string) template.URL { return template.URL(q) }, // of url.Values, which has escaped it
 	"barWidth": func(share float64) float64 { return math.Round(600*min(1, max(0, share))) / 10 },
 	"behind":   func(committed, applied uint64) uint64 { return committed - min(committed, applied) },

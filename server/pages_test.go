@@ -114,7 +114,7 @@ func TestPages_rules(t *testing.T) {
 		has, lacks  string
 	}{
 		{"ann pw", "/filters", 200, "a:one", "b:two"},
-		{"ann pw", "/", 200, "1 filters", "b:two"},
+		{"ann pw", "/", 200, "1 filter;", "b:two"},
 		{"ann pw", at("a:one") + "&item=x", 200, "Yes, it may be in", "b:two"},
 		{"ann pw", at("b:two"), 404, "no such filter", "b:two"},
 		{"ann pw", "/busy", 200, "a:one", "slow-word"},

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,6 +71,14 @@ func TestReadme_picture(t *testing.T) {
 	}
 	if len(drawn) > 60_000 {
 		t.Errorf("it has %d bytes, want at most 60000", len(drawn))
+	}
+	begins := regexp.MustCompile(`animation-delay:([0-9]+)ms`).FindAllStringSubmatchIndex(drawn, -1)
+	if !strings.Contains(drawn[:begins[0][0]], ">"+lines[0].Typed+"<") {
+		t.Errorf("%q is not there from the start", lines[0].Typed)
+	}
+	last := begins[len(begins)-1]
+	if at, err := strconv.Atoi(drawn[last[2]:last[3]]); err != nil || at > 12_000 {
+		t.Errorf("the last line is shown after %d ms, want at most 12000 (%v)", at, err)
 	}
 	shown := strings.Split(readDoc(t, picture), "\n")
 	for i, line := range strings.Split(drawn, "\n") {

@@ -21,9 +21,9 @@ const (
 
 // Times of the animation in milliseconds.
 const (
-	perChar = 30
-	toRead  = 450 // a reply, before the next command is typed
-	toReply = 150
+	perChar = 15
+	toRead  = 350 // a reply, before the next command is typed
+	toReply = 100
 )
 
 // The colors are for a dark window, which can be read on light and on dark pages.
@@ -36,8 +36,8 @@ text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Li
 @media(prefers-reduced-motion:reduce){*{animation:none!important}}
 `
 
-// Draw draws a session as SVG. A reader who plays animations sees it being typed, once; the rest, and everybody else, see all
-// of it.
+// Draw draws a session as SVG. A reader who plays animations sees it being typed, once, but for the first line, which is there
+// from the start; the rest, and everybody else, see all of it.
 func Draw(lines []Line) []byte {
 	width, height := columns*charWidth+2*margin, titleBar+len(lines)*lineHeight+margin
 	var b bytes.Buffer
@@ -53,7 +53,13 @@ func Draw(lines []Line) []byte {
 	fmt.Fprintf(&b, `<text class="title" x="%.0f" y="22">kvshell</text>`+"\n", width/2)
 	now := 0
 	for i, l := range lines {
-		now = drawLine(&b, l, titleBar+i*lineHeight, now)
+		y := titleBar + i*lineHeight
+		if i == 0 {
+			fmt.Fprintf(&b, `<text x="%d" y="%d" xml:space="preserve">%s</text>`+"\n", margin, y+fontSize, spans(l))
+			now = toRead
+			continue
+		}
+		now = drawLine(&b, l, y, now)
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
@@ -62,18 +68,8 @@ func Draw(lines []Line) []byte {
 // drawLine draws a line whose upper end is at y, and which is shown after so many milliseconds; then what is typed is typed. It
 // returns when the next line is shown.
 func drawLine(b *bytes.Buffer, l Line, y, shown int) (next int) {
-	part := func(class, text string) string {
-		if text == "" {
-			return ""
-		}
-		return fmt.Sprintf(`<tspan class="%s">%s</tspan>`, class, escape(text))
-	}
-	line := part("prompt", l.Prompt) + part("typed", l.Typed) + escape(l.Printed)
-	if l.Note != "" {
-		line += "  " + part("note", "# "+l.Note)
-	}
 	fmt.Fprintf(b, `<text class="line" x="%d" y="%d" xml:space="preserve" style="animation-delay:%dms">%s</text>`+"\n",
-		margin, y+fontSize, shown, line)
+		margin, y+fontSize, shown, spans(l))
 	n := utf8.RuneCountInString(l.Typed)
 	switch {
 	case n > 0:
@@ -86,6 +82,21 @@ func drawLine(b *bytes.Buffer, l Line, y, shown int) (next int) {
 		return shown + toRead
 	}
 	return shown
+}
+
+// spans returns the parts of a line, each with its class.
+func spans(l Line) string {
+	part := func(class, text string) string {
+		if text == "" {
+			return ""
+		}
+		return fmt.Sprintf(`<tspan class="%s">%s</tspan>`, class, escape(text))
+	}
+	line := part("prompt", l.Prompt) + part("typed", l.Typed) + escape(l.Printed)
+	if l.Note != "" {
+		line += "  " + part("note", "# "+l.Note)
+	}
+	return line
 }
 
 func escape(text string) string {

@@ -109,6 +109,25 @@ func flipBit(done *bool) func(key, value []byte, headers map[uint64]*format.Head
 	}
 }
 
+// told reports whether all members have told the digest of the last message that the leader knows of: one that is busy with it leaves
+// out the next, and two that differ are no majority.
+func (g *trio) told(leader *Node) bool {
+	c := &leader.compare
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rounds) == 0 {
+		return true
+	}
+	last := c.rounds[len(c.rounds)-1]
+	return !slices.ContainsFunc(g.nodes, func(n *Node) bool {
+		if n == nil {
+			return false
+		}
+		_, told := last.sums[n.id]
+		return !told
+	})
+}
+
 // compared has the group compare a part, again and again until something is so.
 func (g *trio) compared(what string, part uint8, is func() bool) {
 	g.t.Helper()
@@ -117,12 +136,11 @@ func (g *trio) compared(what string, part uint8, is func() bool) {
 		if is() {
 			return true
 		}
-		if time.Since(last) > 50*time.Millisecond {
-			last = time.Now()
-			for _, n := range g.nodes {
-				if n != nil && n.Status().Leads {
-					n.proposeCompare(part)
-				}
+		for _, n := range g.nodes {
+			// What was told may get lost, and so may a message.
+			if n != nil && n.Status().Leads && (time.Since(last) > 50*time.Millisecond && g.told(n) || time.Since(last) > 5*time.Second) {
+				last = time.Now()
+				n.proposeCompare(part)
 			}
 		}
 		return false

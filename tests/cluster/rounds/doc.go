@@ -6,9 +6,9 @@
 // has to get well, the clients have to go on, and each member must have what was acknowledged, and nothing of what was refused
 // (check.go). At the end the members' stores are compared.
 //
-// For a power failure, for a disk that is slow or full, and for a wrong clock, a member is served by the test's own program, on a disk in memory that knows
-// what was synced of it (disk.go, serve.go, disks.go, clocks.go). What a power failure has left of it goes into the member's directory, and kvshell
-// goes on with that.
+// For a power failure, for a disk that is slow or full, and for a wrong clock, a member is served by the test's own program, on a disk
+// in memory that knows what was synced of it (disk.go, serve.go, disks.go, clocks.go). What a power failure has left of it goes into the
+// member's directory, and kvshell goes on with that.
 //
 // Which bad thing comes next, to whom, and for how long, follows from a seed. What the processes make of it does not.
 package rounds

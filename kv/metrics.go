@@ -41,8 +41,9 @@ type Metrics struct {
 
 	Commits         uint64
 	CommitBytes     uint64
-	GrowthLogBytes  uint64 // since Open, of the logs from which filters grow, a part of all CommitBytes; those of commits that failed are counted, too
-	Syncs           uint64 // of the log
+	GrowthLogBytes  uint64        // since Open, of the logs from which filters grow, a part of all CommitBytes; those of commits that failed are counted, too
+	Syncs           uint64        // of the log
+	SyncTime        time.Duration // since Open, for which commits waited for syncs of the log
 	LastSequence    uint64
 	DurableSequence uint64
 
@@ -56,22 +57,23 @@ type Metrics struct {
 	ReclaimBacklog      int    // removed objects whose blocks are still stored, counted up to 1000; those of a FLUSHALL are one
 	ExpiryBacklog       int    // keys that have expired and are still stored, counted up to 1000
 
-	DiskBytes        uint64 // of all files except the ballast
-	TableBytes       uint64
-	LogBytes         uint64 // of the log files now
-	ReserveBytes     uint64 // of the ballast, see Options.BallastSize
-	LogBytesIn       uint64 // of commits, since Open
-	LogBytesWritten  uint64 // the same with the log's framing
-	MemTableBytes    uint64
-	Flushes          int64          // since Open
-	TableCompactions int64          // since Open
-	CompactionDebt   uint64         // bytes
-	ReadAmp          int            // most tables that a read may have to look at
-	Behind           bool           // compactions of tables are behind: a commit waits for them, or soon will
-	BackgroundErrors uint64         // since Open
-	DamagedBlocks    int            // blocks of tables that were found damaged since Open, and are still there
-	DamagedReads     uint64         // reads that failed on damaged tables since Open
-	Levels           []LevelMetrics // newest level first
+	DiskBytes           uint64 // of all files except the ballast
+	DiskFree, DiskTotal uint64 // of the file system, at the last look at it; 0 if nobody looks: in memory, read-only, or without Options.MinFreeSpace and BallastSize
+	TableBytes          uint64
+	LogBytes            uint64 // of the log files now
+	ReserveBytes        uint64 // of the ballast, see Options.BallastSize
+	LogBytesIn          uint64 // of commits, since Open
+	LogBytesWritten     uint64 // the same with the log's framing
+	MemTableBytes       uint64
+	Flushes             int64          // since Open
+	TableCompactions    int64          // since Open
+	CompactionDebt      uint64         // bytes
+	ReadAmp             int            // most tables that a read may have to look at
+	Behind              bool           // compactions of tables are behind: a commit waits for them, or soon will
+	BackgroundErrors    uint64         // since Open
+	DamagedBlocks       int            // blocks of tables that were found damaged since Open, and are still there
+	DamagedReads        uint64         // reads that failed on damaged tables since Open
+	Levels              []LevelMetrics // newest level first
 }
 
 // LevelMetrics describe one level of tables.
@@ -90,13 +92,14 @@ func (db *DB) Metrics() (Metrics, error) {
 		CacheBudget: cache.Budget(), CacheUsed: cache.Used(),
 		CacheEvictions: cache.Evicted().Load(), BlocksRead: db.stats.blocksRead.Load(), Strings: db.strings.Stats(),
 		Commits: db.stats.commits.Load(), CommitBytes: db.stats.commitBytes.Load() + p.FlushedBytes - flushed,
-		GrowthLogBytes: db.stats.loggedBytes.Load(), Syncs: p.Syncs - syncs, DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
+		GrowthLogBytes: db.stats.loggedBytes.Load(), Syncs: p.Syncs - syncs, SyncTime: p.SyncTime, DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
 		Folds: db.stats.folds.Load(), FoldsDropped: db.stats.foldsDropped.Load(), FoldBacklog: db.FoldBacklog(),
 		Reclaimed: db.stats.reclaimed.Load(), ExpiredKeys: db.stats.expired.Load(), Compactions: db.stats.compactions.Load(),
 		PutOff: db.stats.putOff.Load(), CompactBacklog: db.CompactBacklog(),
 		ReclaimBacklog: db.countEntries([]byte{format.TagDropped}, []byte{format.TagDropped + 1}),
 		ExpiryBacklog:  db.countEntries(db.expiry.First(), format.AppendExpiryKey(nil, db.Now()+1, nil)),
-		DiskBytes:      p.DiskBytes, TableBytes: p.TableBytes, LogBytes: p.LogBytes, ReserveBytes: uint64(db.store.Space.Ballast()),
+		DiskFree:       db.store.Space.Free(), DiskTotal: db.store.Space.Total(),
+		DiskBytes: p.DiskBytes, TableBytes: p.TableBytes, LogBytes: p.LogBytes, ReserveBytes: uint64(db.store.Space.Ballast()),
 		LogBytesIn: p.LogBytesIn, LogBytesWritten: p.LogBytesWritten, MemTableBytes: p.MemTableBytes, Flushes: p.Flushes,
 		TableCompactions: p.TableCompactions, CompactionDebt: p.CompactionDebt, ReadAmp: p.ReadAmp, Behind: p.Behind,
 		DamagedBlocks: p.DamagedBlocks, DamagedReads: p.DamagedReads,

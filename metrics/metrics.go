@@ -19,7 +19,7 @@ type collector struct{ db *kv.DB }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{up, levelTables, levelBytes, levelFill} {
+	for _, d := range []*prometheus.Desc{up, free, levelTables, levelBytes, levelFill} {
 		out <- d
 	}
 	for i := range singles {
@@ -40,6 +40,9 @@ func Collect(db *kv.DB, out chan<- prometheus.Metric) error {
 	for i := range singles {
 		s := &singles[i]
 		out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(&m))
+	}
+	if m.DiskTotal > 0 {
+		out <- prometheus.MustNewConstMetric(free, prometheus.GaugeValue, float64(m.DiskFree))
 	}
 	for i, l := range m.Levels {
 		level := strconv.Itoa(i)
@@ -68,6 +71,7 @@ var (
 	levelTables = desc("level_tables", "Tables of a level.", "level")
 	levelBytes  = desc("level_bytes", "Bytes of the tables of a level.", "level")
 	levelFill   = desc("level_fill_ratio", "Size of a level to the size it is to have.", "level")
+	free        = desc("disk_free_bytes", "Free space of the file system that the store is on.")
 	up          = desc("up", "1 if the store takes reads and writes, 0.5 if reads alone, as the disk is almost full, 0 if it has failed.")
 )
 
@@ -104,6 +108,8 @@ var singles = []single{
 	counter("growth_log_bytes_total", "Bytes of commits for the logs from which filters grow.",
 		func(m *kv.Metrics) float64 { return float64(m.GrowthLogBytes) }),
 	counter("log_syncs_total", "Syncs of the log.", func(m *kv.Metrics) float64 { return float64(m.Syncs) }),
+	counter("log_sync_seconds_total", "Time for which commits waited for syncs of the log.",
+		func(m *kv.Metrics) float64 { return m.SyncTime.Seconds() }),
 	gauge("watermark_lag", "Operations applied and not known to be on stable storage.",
 		func(m *kv.Metrics) float64 {
 			return float64(m.LastSequence) - float64(min(m.DurableSequence, m.LastSequence))

@@ -61,6 +61,7 @@ func (s *served) Replicated(ctx context.Context, wanted int) int {
 func translate(from *Status, before *translated) *cluster.Status {
 	to := &cluster.Status{
 		Shard: hex.EncodeToString(from.Group[:]) + "00000000", Self: nodeID(from.Self), Leader: nodeID(from.Leader), Term: from.Term, Since: time.Now(),
+		Alarm: from.Alarm != nil, LogBytes: from.LogBytes,
 	}
 	to.LastLeader = to.Leader
 	if before != nil && to.Leader == "" {

@@ -29,6 +29,8 @@ type Status struct {
 	Level   byte   // the highest format level of the messages of the group's log, as far as the member has heard
 	Members []MemberStatus
 	Alarm   error // the last reason since the start to refuse a leader or a vote, or why the member has ended; nil if all is well
+
+	LogBytes uint64 // of the entries in the member's log
 }
 
 // errRemoved is the alarm of a member that was removed.
@@ -127,6 +129,7 @@ func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *S
 	if s.Leader == n.id && !s.Leads {
 		s.Leader = 0
 	}
+	s.LogBytes, _ = n.log.Size() // 0 of one that has failed, of which Alarm tells
 	progress := n.m.Status().Progress
 	right, known := n.reached()
 	for id, info := range who.infos {

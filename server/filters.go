@@ -51,8 +51,8 @@ type pass struct {
 
 // census is what a pass finds. It does not change once the pass has ended.
 type census struct {
-	all, full, growing, aboveRate uint64
-	use                           [len(useFacts)]uint64 // of all filters together
+	all, nearlyFull, full, growing, aboveRate uint64
+	use                                       [len(useFacts)]uint64 // of all filters together
 
 	largest, fullest, worst, used ranking
 }
@@ -130,7 +130,10 @@ func (c *census) look(key string, f facts, most int) {
 	}
 	if !f.grows() {
 		c.fullest.add(most, key, f.used())
-		if f.used() >= 1 {
+		switch f.level() {
+		case nearlyFull, almostFull:
+			c.nearlyFull++
+		case full:
 			c.full++
 		}
 	}
@@ -310,6 +313,7 @@ func (p *pass) tell(s *Server, key string, f facts) {
 var (
 	filtersDesc = desc("filters", "Filters, as the last pass over the store has counted them.")
 	fullDesc    = desc("filters_full", "Filters that are full, and do not grow.")
+	nearlyDesc  = desc("filters_nearly_full", "Filters that have 80 percent or more of their items, are not full, and do not grow.")
 	growingDesc = desc("filters_growing", "Filters with more than one layer.")
 	aboveDesc   = desc("filters_above_rate", "Filters that answer yes more often than they were made for, by more than chance.")
 
@@ -348,6 +352,7 @@ func filtersInfo(s *Server) (fields []module.InfoField) {
 	}
 	add := func(name string, n uint64) { fields = append(fields, module.InfoField{Name: name, Value: n}) }
 	add("filters", last.all)
+	add("filters_nearly_full", last.nearlyFull)
 	add("filters_full", last.full)
 	add("filters_growing", last.growing)
 	add("filters_above_rate", last.aboveRate)
@@ -370,6 +375,7 @@ func (l *filters) collect(s *Server, keys bool, out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n))
 	}
 	count(filtersDesc, last.all)
+	count(nearlyDesc, last.nearlyFull)
 	count(fullDesc, last.full)
 	count(growingDesc, last.growing)
 	count(aboveDesc, last.aboveRate)

@@ -218,7 +218,7 @@ func TestFilters_census(t *testing.T) {
 	for range 3 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		for _, want := range []string{"sievekv_filters 5\n", "sievekv_filters_full 1\n", "sievekv_filters_growing 1\n", "sievekv_filters_above_rate 0\n"} {
+		for _, want := range []string{"sievekv_filters 5\n", "sievekv_filters_nearly_full 2\n", "sievekv_filters_full 1\n", "sievekv_filters_growing 1\n", "sievekv_filters_above_rate 0\n"} {
 			if !strings.Contains(w.Body.String(), want) {
 				t.Errorf("the metrics have no %q", want)
 			}
@@ -319,7 +319,7 @@ func TestMetrics_used(t *testing.T) {
 	for _, field := range filtersInfo(s) {
 		fmt.Fprintf(&info, "%s=%v ", field.Name, field.Value)
 	}
-	if got, want := info.String(), "filters=4 filters_full=1 filters_growing=0 filters_above_rate=0 filter_lookups_yes=3 filter_lookups_no=2 filter_adds_new=8 filter_adds_known=1 "; got != want {
+	if got, want := info.String(), "filters=4 filters_nearly_full=0 filters_full=1 filters_growing=0 filters_above_rate=0 filter_lookups_yes=3 filter_lookups_no=2 filter_adds_new=8 filter_adds_known=1 "; got != want {
 		t.Errorf("INFO has %s, want %s", got, want)
 	}
 }

@@ -116,37 +116,64 @@ func clusterInfo(s *Server) []module.InfoField {
 	return fields
 }
 
+// groupMetric is a metric of a group as a member knows it.
+type groupMetric struct {
+	desc  *prometheus.Desc
+	value func(s *cluster.Status, applied, committed uint64) float64
+}
+
+func is(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+var groupMetrics = []groupMetric{
+	{desc("cluster_leads", "1 on the member that takes writes, otherwise 0."),
+		func(s *cluster.Status, _, _ uint64) float64 { return is(s.Leads()) }},
+	{desc("cluster_leader_known", "1 while the member knows who takes writes, otherwise 0."),
+		func(s *cluster.Status, _, _ uint64) float64 { return is(s.Leading() != nil) }},
+	{desc("cluster_alarm", "1 if the member has refused a leader or a vote since it was started, or has ended."),
+		func(s *cluster.Status, _, _ uint64) float64 { return is(s.Alarm) }},
+	{desc("cluster_term", "The term that the member is in: it grows with each election."),
+		func(s *cluster.Status, _, _ uint64) float64 { return float64(s.Term) }},
+	{desc("cluster_healthy_members", "Members that this one knows to be healthy, itself included."),
+		func(s *cluster.Status, _, _ uint64) float64 { _, healthy := s.Others(); return float64(healthy + 1) }},
+	{desc("cluster_members", "Members of the group."),
+		func(s *cluster.Status, _, _ uint64) float64 { return float64(len(s.Members)) }},
+	{desc("cluster_applied_index", "The index of the last message of the group's log that the member has applied."),
+		func(_ *cluster.Status, applied, _ uint64) float64 { return float64(applied) }},
+	{desc("cluster_lag", "Messages that the member knows to be committed and has not applied."),
+		func(_ *cluster.Status, applied, committed uint64) float64 { return float64(committed - applied) }},
+	{desc("cluster_log_bytes", "Entries in the member's log."),
+		func(s *cluster.Status, _, _ uint64) float64 { return float64(s.LogBytes) }},
+	{desc("cluster_log_p99_seconds", "A time that 99 of 100 writes of the member's log, with their syncs, did not exceed in the last 10 seconds."),
+		func(s *cluster.Status, _, _ uint64) float64 { return s.LogTime.Seconds() }},
+}
+
 var (
-	leadsDesc   = desc("cluster_leads", "1 on the member that takes writes, otherwise 0.")
-	knownDesc   = desc("cluster_leader_known", "1 while the member knows who takes writes, otherwise 0.")
-	termDesc    = desc("cluster_term", "The term that the member is in: it grows with each election.")
-	healthyDesc = desc("cluster_healthy_members", "Members that this one knows to be healthy, itself included.")
-	membersDesc = desc("cluster_members", "Members of the group.")
-	appliedDesc = desc("cluster_applied_index", "The index of the last message of the group's log that the member has applied.")
-	lagDesc     = desc("cluster_lag", "Messages that the member knows to be committed and has not applied.")
-	logTimeDesc = desc("cluster_log_p99_seconds", "A time that 99 of 100 writes of the member's log, with their syncs, did not exceed in the last 10 seconds.")
-	clockDesc   = desc("cluster_clock_ahead_seconds", "By how much the member's clock is ahead of the time that the clocks of a majority have reached; missing while that is not known.")
+	clockDesc  = desc("cluster_clock_ahead_seconds", "By how much the member's clock is ahead of the time that the clocks of a majority have reached; missing while that is not known.")
+	behindDesc = desc("cluster_member_lag", "Messages of the leader's log that another member is not known to have. Only the leader knows.", "member", "name")
 )
 
 // collectGroup sends the metrics of a group as this member knows it.
 func collectGroup(g cluster.Group, out chan<- prometheus.Metric) {
 	s := g.Status()
 	applied, committed := indexes(g)
-	_, healthy := s.Others()
-	is := func(yes bool) float64 {
-		if yes {
-			return 1
-		}
-		return 0
-	}
-	values := map[*prometheus.Desc]float64{
-		leadsDesc: is(s.Leads()), knownDesc: is(s.Leading() != nil), termDesc: float64(s.Term), healthyDesc: float64(healthy + 1),
-		membersDesc: float64(len(s.Members)), appliedDesc: float64(applied), lagDesc: float64(committed - applied), logTimeDesc: s.LogTime.Seconds(),
+	for i := range groupMetrics {
+		m := &groupMetrics[i]
+		out <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, m.value(s, applied, committed))
 	}
 	if s.ClockKnown {
-		values[clockDesc] = s.ClockAhead.Seconds()
+		out <- prometheus.MustNewConstMetric(clockDesc, prometheus.GaugeValue, s.ClockAhead.Seconds())
 	}
-	for desc, value := range values {
-		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
+	if !s.Leads() {
+		return
+	}
+	for i := range s.Members {
+		if m := &s.Members[i]; m.ID != s.Self {
+			out <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, float64(committed-min(m.Applied, committed)), m.ID, label(m.Name))
+		}
 	}
 }

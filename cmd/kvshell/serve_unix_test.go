@@ -127,11 +127,12 @@ const (
 	createdStore = `level=INFO msg="sievekv: created store" dir=`
 	runsAsRoot   = `level=WARN msg="running as root: `
 	notClosed    = `level=INFO msg="sievekv: the store was not closed; `
+	inGroup      = `level=INFO msg="sievekv: the role of the member has changed" `
 )
 
 // isBeginning reports whether a line is one that a server may say before it serves.
 func isBeginning(line string) bool {
-	return slices.ContainsFunc([]string{createdStore, runsAsRoot, notClosed}, func(text string) bool { return strings.Contains(line, text) })
+	return slices.ContainsFunc([]string{createdStore, runsAsRoot, notClosed, inGroup}, func(text string) bool { return strings.Contains(line, text) })
 }
 
 var servingLine = regexp.MustCompile(`level=INFO msg="sievekv: serving(?: metrics| the dashboard)?".* (?:addr|url)=(\S+)$`)

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -41,9 +42,11 @@ type syncRound struct {
 func (s *Store) Await(r Receipt) error {
 	if r.own != nil {
 		defer func() { _ = r.own.Close() }() // releases memory, cannot fail
+		begin := time.Now()
 		if err := r.own.SyncWait(); err != nil {
 			return s.Fail(text.After(err, "kv: sync of the log"))
 		}
+		s.stats.synced(begin)
 		return s.synced(r.covered, r.last)
 	}
 	return s.awaitDurable(r.Number)
@@ -124,9 +127,11 @@ func (s *Store) syncDisk() (seq uint64, err error) {
 	if err := b.LogData(nil, nil); err != nil {
 		return 0, text.After(err, "kv: sync of the log")
 	}
+	begin := time.Now()
 	if err := s.disk.Apply(b, pebble.Sync); err != nil {
 		return 0, s.Fail(text.After(err, "kv: sync of the log"))
 	}
+	s.stats.synced(begin)
 	return uint64(b.SeqNum()) - 1, s.failure()
 }
 
@@ -138,6 +143,5 @@ func (s *Store) synced(number, seq uint64) error {
 	}
 	Raise(&s.durable, number)
 	Raise(&s.durableSeq, seq)
-	s.stats.syncs.Add(1)
 	return nil
 }

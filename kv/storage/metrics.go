@@ -1,11 +1,26 @@
 package storage
 
-import "github.com/cockroachdb/pebble/v2"
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// stats are what Metrics reads.
+type stats struct{ syncs, syncNanos, flushedBytes, backgroundErrors atomic.Uint64 }
+
+// synced counts a sync of the log that was waited for since begin.
+func (s *stats) synced(begin time.Time) {
+	s.syncs.Add(1)
+	s.syncNanos.Add(uint64(time.Since(begin)))
+}
 
 // Metrics are counts since Open, and the present state of the files.
 type Metrics struct {
-	Syncs           uint64 // of the log
-	FlushedBytes    uint64 // of commits that were pending
+	Syncs           uint64        // of the log
+	SyncTime        time.Duration // for which syncs were waited for
+	FlushedBytes    uint64        // of commits that were pending
 	LastSequence    uint64
 	DurableSequence uint64
 
@@ -38,7 +53,7 @@ func (s *Store) Metrics() Metrics {
 	p := s.disk.Metrics()
 	durable := s.durableSeq.Load() // read before lastSeq, so that it does not exceed that
 	m := Metrics{
-		Syncs: s.stats.syncs.Load(), FlushedBytes: s.stats.flushedBytes.Load(),
+		Syncs: s.stats.syncs.Load(), SyncTime: time.Duration(s.stats.syncNanos.Load()), FlushedBytes: s.stats.flushedBytes.Load(),
 		DurableSequence: durable, LastSequence: s.lastSeq.Load(),
 		DiskBytes: diskUsage(p), TableBytes: p.Table.Local.LiveSize, LogBytes: logSize(p),
 		LogBytesIn: p.WAL.BytesIn, LogBytesWritten: p.WAL.BytesWritten,

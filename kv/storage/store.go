@@ -114,7 +114,7 @@ type Store struct {
 	sidecarWritten uint64
 	reached        uint64 // see measureLog; 0 if Pebble's next sequence is right
 
-	stats struct{ syncs, flushedBytes, backgroundErrors atomic.Uint64 }
+	stats stats
 
 	working     atomic.Int64  // how many loops are using Pebble
 	stop        chan struct{} // ends the loops

@@ -71,6 +71,12 @@ type Status struct {
 
 	// Members are all members, Self among them, in an order that is the same on each of them.
 	Members []Member
+
+	// Alarm says that this member has refused a leader or a vote since it was started, or has ended.
+	Alarm bool
+
+	// LogBytes are those of the entries in this member's log. They may be a second old.
+	LogBytes uint64
 }
 
 // Member is a member of a group.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,7 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory, or
   kvshell -d DIR dedup KEY FILE     prints the lines of FILE that were not seen before; see kvshell help dedup
   kvshell -d DIR load KEY FILE      adds the lines of FILE to a filter
   kvshell -d DIR stats [KEY]        tells how large and how full the store is, or a key
+  kvshell -h HOST top               shows the filters that are busiest and fullest, again and again
   kvshell -d DIR check              reads and checks all of the store
   kvshell salvage DIR NEWDIR        makes a new store of what is whole of a damaged one
   kvshell -d DIR compact            makes the store as small as it gets
@@ -240,11 +242,16 @@ func describe(c *module.Command) string {
 
 // page writes a text, on a terminal a screen at a time.
 func (sh *shell) page(ctx context.Context, text string) error {
-	t := &tty.Pager{Stdin: sh.stdin, Stdout: sh.stdout, Keys: sh.stdin}
-	if sh.keys != nil {
-		t.Keys = sh.keys
-	}
+	t := &tty.Pager{Stdin: sh.stdin, Stdout: sh.stdout, Keys: sh.keyboard()}
 	return t.Page(ctx, text)
+}
+
+// keyboard returns where keys are read from.
+func (sh *shell) keyboard() io.Reader {
+	if sh.keys != nil {
+		return sh.keys
+	}
+	return sh.stdin
 }
 
 // helpText returns the help on a word, in the form that cobra prints.

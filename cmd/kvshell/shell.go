@@ -72,6 +72,7 @@ type shell struct {
 	node         atomic.Pointer[replica.Node]
 	leaveCluster bool
 	repeat       repeatFlags
+	watched      watchFlags
 
 	address *client.Address // of the server that the flags ask for, nil for a store in a directory
 }
@@ -131,7 +132,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 			if err := sh.limitMemory(); err != nil {
 				return err
 			}
-			return cliflags.Exclusive(root.Flags(), formatFlags...)
+			return errors.Join(cliflags.Exclusive(root.Flags(), formatFlags...), cliflags.Exclusive(root.Flags(), flagsOfWatch...))
 		},
 	}
 	sh.setUp(root)
@@ -161,6 +162,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	sh.show.register(local)
 	sh.script.register(local)
 	sh.repeat.register(local)
+	sh.watched.register(local)
 	local.BoolVarP(&sh.version, "version", "v", false, "the version of this program")
 
 	root.AddCommand(sh.ownCommands()...)
@@ -176,7 +178,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 // ownCommands returns kvshell's own words for work on a store or on files. Each can run once.
 func (sh *shell) ownCommands() []*cobra.Command {
 	return []*cobra.Command{
-		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
+		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.topCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
 		sh.backupCommand(), sh.restoreCommand(), sh.exportCommand(), sh.importCommand(),
 		sh.salvageCommand(), sh.importRDBCommand(), sh.pullCommand(), sh.pushCommand(),
 		sh.benchCommand(), sh.versionCommand(),
@@ -231,6 +233,8 @@ func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 	switch {
 	case sh.version:
 		return sh.write(versionText())
+	case sh.watched.isGiven():
+		return sh.watch(cmd.Context(), words)
 	case fromFile && sh.script.file == "":
 		return exit.Usagef("-f: the name of the FILE must not be empty")
 	case fromFile && len(words) > 0:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/report"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -79,17 +80,29 @@ func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err err
 	if err != nil {
 		return err
 	}
-	return sh.write(result.Text())
+	return sh.printResult(result, false)
 }
 
-// printResult writes a result as text, or as one JSON object.
+// printResult writes a result as text, with a chart on a terminal, or as one JSON object.
 func (sh *shell) printResult(result report.Result, asJSON bool) error {
 	if !asJSON {
-		return sh.write(result.Text())
+		text := result.Text()
+		if c, ok := result.(report.Charted); ok && tty.IsTerminal(sh.stdout) {
+			text += c.Chart(marks())
+		}
+		return sh.write(text)
 	}
 	b, err := json.Marshal(result)
 	if err != nil {
 		return err
 	}
 	return sh.writeJSON(append(b, '\n'))
+}
+
+// marks returns what charts on this terminal are made of.
+func marks() *report.Marks {
+	if tty.ShowsBlocks() {
+		return report.Blocks
+	}
+	return report.ASCII
 }

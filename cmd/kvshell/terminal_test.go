@@ -27,6 +27,7 @@ var mayUseStdout = map[string]string{
 	"dedup": "writes lines of the user's, and its summary", "Open": "of dedup", "openOut": "of dedup", "flush": "of dedup: lines of the user's",
 	"refuseOwnFiles": "looks which file it is", "summary": "of dedup: numbers", "toStdout": "of dedup: lines of the user's",
 	"hint": "asks if it is a terminal", "runWords": "asks if it is a terminal", "reporting": "the list of a dry run, which is escaped",
+	"top": "the screen escapes", "printResult": "asks if it is a terminal", "latency": "asks if it is a terminal", "rewrite": "begins a line anew",
 	"openForPrompt": "its banner", "complete": "what Tab shows, which is escaped", "run": "an empty line", "clear": "clears the screen", "runPrompt": "asks if it is a terminal",
 }
 

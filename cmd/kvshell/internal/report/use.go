@@ -51,6 +51,9 @@ type filterRow struct {
 	Fill     float64 `json:"fill"` // items by capacity
 	Layers   int     `json:"layers"`
 	use
+
+	rate, asked float64     // error rates
+	layers      [][2]uint64 // items and capacity of each
 }
 
 // NewFilters returns an empty list, of at most so many filters in an order of By.
@@ -65,23 +68,41 @@ func (f *Filters) Add(r reply.Reply) error {
 		return err
 	}
 	s, _ := result.(*keyStats)
-	row := filterRow{Key: s.Key, Type: s.Type, use: s.use}
-	switch {
-	case s.bloom != nil:
-		row.Items, row.Capacity, row.Layers = s.bloom.Items, s.bloom.Capacity, len(s.bloom.Layers)
-	case s.cuckoo != nil:
-		row.Items, row.Capacity, row.Layers = s.cuckoo.Items, s.cuckoo.Capacity, len(s.cuckoo.Layers)
-	case s.counting != nil:
-		row.Items, row.Capacity, row.Layers = s.counting.Items, s.counting.Capacity, len(s.counting.Layers)
-	default:
+	row, is := rowOf(s)
+	if !is {
 		return nil
 	}
-	row.Fill = float64(row.Items) / float64(max(1, row.Capacity))
 	f.All++
 	i, _ := slices.BinarySearchFunc(f.List, row, f.compare)
 	f.List = slices.Insert(f.List, i, row)
 	f.List = f.List[:min(len(f.List), f.most)]
 	return nil
+}
+
+// rowOf returns the row of a filter, and false for another key.
+func rowOf(s *keyStats) (row filterRow, is bool) {
+	row = filterRow{Key: s.Key, Type: s.Type, use: s.use}
+	switch {
+	case s.bloom != nil:
+		row.Items, row.Capacity, row.rate, row.asked = s.bloom.Items, s.bloom.Capacity, s.bloom.ExpectedRate, s.bloom.ErrorRate
+		for _, l := range s.bloom.Layers {
+			row.layers = append(row.layers, [2]uint64{l.Items, l.Capacity})
+		}
+	case s.cuckoo != nil:
+		row.Items, row.Capacity, row.rate, row.asked = s.cuckoo.Items, s.cuckoo.Capacity, s.cuckoo.ExpectedRate, s.cuckoo.ErrorRate
+		for _, l := range s.cuckoo.Layers {
+			row.layers = append(row.layers, [2]uint64{l.Items, l.Capacity})
+		}
+	case s.counting != nil:
+		row.Items, row.Capacity, row.rate, row.asked = s.counting.Items, s.counting.Capacity, s.counting.ExpectedRate, s.counting.ErrorRate
+		for _, l := range s.counting.Layers {
+			row.layers = append(row.layers, [2]uint64{l.Items, l.Capacity})
+		}
+	default:
+		return row, false
+	}
+	row.Layers, row.Fill = len(row.layers), float64(row.Items)/float64(max(1, row.Capacity))
+	return row, true
 }
 
 // compare puts the filter first that has more, and of two that have the same, the one with the smaller key.

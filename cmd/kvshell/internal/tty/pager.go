@@ -2,6 +2,7 @@
 package tty
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,13 @@ func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 func HasCursor() bool {
 	name := os.Getenv("TERM")
 	return name != "" && name != "dumb"
+}
+
+// ShowsBlocks reports whether the terminal shows characters with which bars are drawn: it has UTF-8, and the user has not asked for
+// plain output.
+func ShowsBlocks() bool {
+	locale := strings.ToLower(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
+	return HasCursor() && os.Getenv("NO_COLOR") == "" && (strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8"))
 }
 
 // moreLines shows the status, waits for a key and returns how many lines it asks for, 0 for no more.

@@ -38,6 +38,7 @@ var topics = []topic{
 	{"small", smallAbout, small},
 	{"open", openAbout, opening},
 	{"guard", guardAbout, guards},
+	{"dashboard", dashboardAbout, dashboards},
 	{"views", viewsAbout, views},
 	{"transactions", transactionsAbout, transactions},
 	{"growth", growthAbout, growth},

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/dashboard"
 	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
@@ -284,6 +286,25 @@ func TestPrefix(t *testing.T) {
 			t.Errorf("prefix %q: %v", prefix, err)
 		}
 	}
+}
+
+// Close ends what runs in the background, also while the listing is read.
+func TestClose_goroutines(t *testing.T) {
+	w := open(t, nil)
+	for i := range 2000 {
+		w.run("BF.ADD", fmt.Sprint(i), "x")
+	}
+	before := goleak.IgnoreCurrent()
+	for range 3 {
+		d, err := dashboard.New(w.db.Store(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.ServeHTTP(httptest.NewRecorder(), request("/filters"))
+		d.Close()
+		d.Close()
+	}
+	goleak.VerifyNone(t, before)
 }
 
 // After Close of the store or of the dashboard pages say so.

@@ -10,8 +10,10 @@ import (
 
 var (
 	// errNoFilter is the error for a key that is no filter, and for one that the viewer may not see: they cannot be told apart.
-	errNoFilter   = errors.New("there is no such filter, or you may not see it")
-	errNotAllowed = errors.New("you may not see this page")
+	errNoFilter = errors.New("there is no such filter, or you may not see it")
+
+	// errUnread is what a viewer is told who may not see every key, in place of an error that may name one.
+	errUnread = errors.New("some keys cannot be read; the log of the store says why")
 )
 
 // statusOf returns the status of HTTP for an error of a page.
@@ -19,10 +21,6 @@ func statusOf(err error) int {
 	switch {
 	case errors.Is(err, errNoFilter):
 		return http.StatusNotFound
-	case errors.Is(err, errNotAllowed):
-		return http.StatusForbidden
-	case errors.Is(err, errAsked):
-		return http.StatusBadRequest
 	case errors.Is(err, kv.ErrClosed), errors.Is(err, kv.ErrFailed):
 		return http.StatusServiceUnavailable
 	}
@@ -31,6 +29,3 @@ func statusOf(err error) int {
 
 // plain returns an error's text for people.
 func plain(err error) string { return text.Plain(err.Error()) }
-
-// errAsked is the error for a value of a form that cannot be taken.
-var errAsked = errors.New("the form cannot be taken")

@@ -123,6 +123,9 @@ func (d *Dashboard) rowsOf(r *request) rowsSeen {
 			rows = append(rows, seen.rows[i])
 		}
 	}
+	if seen.err != nil { // its text may name keys
+		seen.err = errUnread
+	}
 	return rowsSeen{rows: rows, at: seen.at, err: seen.err}
 }
 

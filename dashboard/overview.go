@@ -233,6 +233,9 @@ func (d *Dashboard) alerts(p *overviewPage) (list []string) {
 }
 
 func groupAlerts(g *live.Group) (list []string) {
+	if g.Alarm {
+		list = append(list, "This member has refused a leader or a vote since it was started, or has ended. Its log says why.")
+	}
 	leader := false
 	for _, m := range g.Members {
 		leader = leader || m.Role == live.Leader

@@ -83,7 +83,7 @@ func (s liveServer) Group() *live.Group {
 		return nil
 	}
 	status := s.group.Status()
-	g := &live.Group{Term: status.Term}
+	g := &live.Group{Term: status.Term, Alarm: status.Alarm}
 	g.Applied, g.Committed = indexes(s.group)
 	for _, m := range status.Members {
 		one := live.Member{Name: cmp.Or(m.Name, m.ID), ID: m.ID, Client: m.Client, Role: "follower", Self: m.ID == status.Self, Healthy: m.Healthy, Applied: m.Applied}

@@ -171,3 +171,29 @@ func TestPages_numbers(t *testing.T) {
 		t.Errorf("counts are %+v", counts)
 	}
 }
+
+// The pages show the members of a group as this one knows them, and what is wrong with it.
+func TestPages_group(t *testing.T) {
+	w, g := serveGroup(t)
+	p := servePages(w)
+	see := func() string {
+		_, page := p.see("/", "", ofHere)
+		return strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, " ")), " ")
+	}
+	if page := see(); !strings.Contains(page, "No leader is known: writes wait or fail.") {
+		t.Errorf("without a leader: %s", page)
+	}
+	g.leader("a")
+	page := see()
+	for _, want := range []string{
+		"in term 1.", "This one has applied 99 of the 105 messages", "a leader ✔ healthy 10.0.0.1:6380 100 5", "b (this one) follower ✔ healthy 10.0.0.2:6380 99 6",
+		"c follower ✖ not heard of 10.0.0.3:6380 98 7", "The leader has not heard of member c for a while.", "This member has refused a leader or a vote",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q: %s", want, page)
+		}
+	}
+	if strings.Contains(page, "No leader is known") {
+		t.Errorf("with a leader: %s", page)
+	}
+}

@@ -140,6 +140,7 @@ type Client struct {
 type Group struct {
 	Term               uint64
 	Applied, Committed uint64 // indexes of the group's log, here
+	Alarm              bool   // this member has refused a leader or a vote since it was started, or has ended
 	Members            []Member
 }
 

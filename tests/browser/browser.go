@@ -88,7 +88,7 @@ func (b *browser) open(ctx context.Context, path string) (string, error) {
 
 // text returns the text of the page that is open.
 func text(ctx context.Context) (string, error) {
-	shown, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
+	shown, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body?.innerText ?? ""`))
 	return strings.Join(strings.Fields(strings.ReplaceAll(html.UnescapeString(shown), "\u202f", "")), " "), err
 }
 

@@ -59,7 +59,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer s.stop()
 	allocator, end := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(o.chromium), chromedp.NoSandbox, chromedp.Flag("hide-scrollbars", false))...)
+		chromedp.ExecPath(o.chromium), chromedp.NoSandbox)...)
 	defer end()
 	first, endFirst := chromedp.NewContext(allocator)
 	defer endFirst()

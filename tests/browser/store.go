@@ -114,7 +114,8 @@ func (s *store) fill() error {
 	}
 	for _, key := range hostile {
 		_, err := s.do("BF.ADD", key, "x")
-		errs = append(errs, err)
+		_, asked := s.do("BF.EXISTS", key, "x")
+		errs = append(errs, err, asked)
 	}
 	return errors.Join(errs...)
 }

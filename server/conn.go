@@ -75,6 +75,7 @@ type conn struct {
 	ahead  []byte // read from net by watch, at most aheadBytes
 
 	tracker *tracker // nil unless CLIENT TRACKING is on
+	monitor *monitor // nil unless MONITOR was given
 	grouped grouped  // for a store of a group
 
 	closing atomic.Bool   // shared: the connection ends after the current command
@@ -271,8 +272,11 @@ func (c *conn) read() (n int, err error) {
 
 // readUntil reads once, until the deadline; the zero deadline means no limit.
 func (c *conn) readUntil(deadline time.Time) (int, error) {
-	if c.tracker != nil {
-		return c.readTracking(deadline)
+	switch {
+	case c.tracker != nil:
+		return c.readTelling(c.tracker, deadline)
+	case c.monitor != nil:
+		return c.readTelling(c.monitor, deadline)
 	}
 	if err := c.net.SetReadDeadline(deadline); err != nil {
 		return 0, err
@@ -419,6 +423,9 @@ func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
 	c.server.stats.count(cmd, took, c.session.Outcome, r)
 	c.server.slow.add(c, cmd, words, begin, took)
+	if c.session.Outcome != module.Refused {
+		c.monitored(words, begin)
+	}
 	c.server.tick(now)
 	c.clock = now
 }
@@ -609,6 +616,7 @@ func (c *conn) replaceWrites(failure reply.Reply) {
 func (c *conn) reset() {
 	c.leaveTransaction()
 	c.stopTracking()
+	c.stopMonitoring()
 	c.grouped = grouped{}
 	c.newSession()
 	if c.authenticated { // RESET gives a stranger no more time
@@ -633,6 +641,7 @@ func (c *conn) end() {
 	c.cancel()
 	c.leaveTransaction()
 	c.stopTracking()
+	c.stopMonitoring()
 	c.in, c.out = nil, nil
 	c.holds().Add(-int64(c.heldBytes))
 	if c.told && !c.killed.Load() {

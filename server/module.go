@@ -86,6 +86,11 @@ func commands() []module.Command {
 		client,
 		slow,
 		users,
+		{
+			Name: "MONITOR", Arity: 1, Flags: module.Admin | module.NoMulti | module.ModuleFlag, Group: "server",
+			Summary: "Answers with a line for each command of other clients from now on, until RESET.", Complexity: "O(1)", Example: "MONITOR",
+			Handler: onConn(startMonitoring),
+		},
 		server("SHUTDOWN", -1, module.Admin|module.NoMulti, "[NOSAVE | SAVE] [NOW] [FORCE]", "Ends the server, after everything acknowledged is on stable storage.",
 			"SHUTDOWN", shutdown),
 		waiting,

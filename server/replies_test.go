@@ -46,7 +46,7 @@ const largest = `
 	SLOWLOG GET -1 | SLOWLOG HELP | SLOWLOG LEN | SLOWLOG RESET | SLOWLOG | STRLEN big | TIME | TOUCH (a) | TTL n | TYPE n | UNLINK (a)
 	WAIT 0 0 | WATCH (a) | UNWATCH | MULTI | FLUSHDB nothing | FLUSHALL nothing
 	MULTI ; GET big ; EXEC | MULTI ; COMMAND INFO (acl) ; EXEC | MULTI ; SIEVE.STATS (layers) ; EXEC | MULTI ; BF.SCANDUMP f 1 ; EXEC
-	QUIT | RESET | SHUTDOWN`
+	MONITOR | QUIT | RESET | SHUTDOWN`
 
 // unchecked are commands whose memory is that of the store's work, or that end the connection.
 var unchecked = []string{"SIEVE.CHECK", "SIEVE.COMPACT", "SIEVE.BACKUP", "SHUTDOWN"}

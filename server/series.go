@@ -111,6 +111,9 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 	c.ranTracked(cmd)
 	c.server.tick(now)
 	c.noteSlow(cmd, s, begin, took)
+	for i := range n {
+		c.monitored(s.Words(i), begin)
+	}
 	c.clock = now
 }
 

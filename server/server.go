@@ -78,6 +78,7 @@ type Server struct {
 	handshakes    *handshakes
 	stats         *stats
 	slow          slowLog
+	monitors      monitors
 	users         *acl.Lists
 	denials       aclLog
 	filters       filters

@@ -299,10 +299,17 @@ func (s *Server) observe(n int64) {
 	s.trackers.Flushed() // what clients that are gone have read
 }
 
-// readTracking is readUntil for a client that tracks. Before it waits for the client, and meanwhile, it tells what is to be
+// teller is what has something to tell the client while the connection waits for it: a tracker, or a monitor.
+type teller interface {
+	beginRead() bool // notes that the connection waits, unless there is something to tell
+	endRead() bool   // reports whether there is
+	appendPending(dst []byte) []byte
+}
+
+// readTelling is readUntil for a client that tracks or monitors. Before it waits for the client, and meanwhile, it tells what is to be
 // told. What was to be told when bytes came is told before the replies to the commands in them: the client may have sent
 // these because it knows of the change.
-func (c *conn) readTracking(deadline time.Time) (n int, err error) {
+func (c *conn) readTelling(x teller, deadline time.Time) (n int, err error) {
 	for {
 		if err := c.net.SetReadDeadline(deadline); err != nil {
 			return 0, err
@@ -310,15 +317,15 @@ func (c *conn) readTracking(deadline time.Time) (n int, err error) {
 		if c.closing.Load() {
 			return 0, os.ErrDeadlineExceeded
 		}
-		if c.tracker.beginRead() {
-			if n, err = c.fill(); !c.tracker.endRead() {
+		if x.beginRead() {
+			if n, err = c.fill(); !x.endRead() {
 				return n, err
 			}
 		}
-		if c.out = c.tracker.appendPending(c.out); n > 0 {
+		if c.out = x.appendPending(c.out); n > 0 && !c.ended {
 			return n, err // they are sent with the replies
 		}
-		if !c.flush() {
+		if !c.flush() || c.ended {
 			return 0, io.EOF
 		}
 	}
@@ -347,6 +354,8 @@ func clientTracking(c *conn, call *module.Call) reply.Reply {
 	switch {
 	case on == "OFF":
 		c.stopTracking()
+	case c.monitor != nil:
+		return reply.Error("ERR MONITOR and CLIENT TRACKING exclude each other on one connection")
 	case c.protocol != 3:
 		return reply.Error("ERR CLIENT TRACKING needs RESP3, in which keys are pushed: give HELLO 3 first, or do not cache in the client (rueidis: DisableCache)")
 	case c.tracker != nil && c.tracker.mode != mode:

@@ -87,7 +87,7 @@ func TestTop_pipe(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
-// On a terminal stats and plan end with a chart, in plain characters if these are asked for, and --latency ends by Ctrl-C.
+// On a terminal stats and plan end with a chart, in plain characters if these are asked for, and MONITOR and --latency end by Ctrl-C.
 func TestTop_charts(t *testing.T) {
 	s, port := serveFilters(t)
 	for _, tt := range []struct {
@@ -105,7 +105,13 @@ func TestTop_charts(t *testing.T) {
 			t.Errorf("%v %s shows\n%s\nwant %s", tt.env, tt.args, shown, tt.want)
 		}
 	}
-	p := at(t, nil, "-p", port, "--latency")
+	p := at(t, nil, "-p", port, "MONITOR")
+	p.sees("OK\n")
+	ask(t, dial(t, "tcp", s.addrs[0]), "SET s hello")
+	p.sees(`"SET" "s" "hello"`)
+	p.types(ctrlC)
+	p.ends(exit.Interrupted)
+	p = at(t, nil, "-p", port, "--latency")
 	p.sees("avg: ")
 	p.types(ctrlC)
 	p.sees(" samples)\n")

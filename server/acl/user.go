@@ -273,6 +273,22 @@ func (u *User) Check(cmd *module.Command, args [][]byte) *Denial {
 	return denial
 }
 
+// MaySee reports whether the user may see the arguments of a command that somebody else has given: whoever may read all keys sees all,
+// others what names keys, all of which they may read.
+func (u *User) MaySee(cmd *module.Command, args [][]byte) bool {
+	return len(args) == 0 || slices.ContainsFunc(u.rules.Load().selectors, func(s *selector) bool {
+		if s.readsAll() {
+			return true
+		}
+		sees := false
+		cmd.Keys(args, func(key []byte, _ string) bool {
+			sees = s.allowsKey(key, reads)
+			return sees
+		})
+		return sees
+	})
+}
+
 // joinSelectors joins the words of each selector in parentheses to one word: in commands and lines they come apart.
 func joinSelectors(words []string) ([]string, error) {
 	var joined []string

@@ -99,7 +99,7 @@ func (s *store) fill() error {
 		command, key string
 		items        int
 	}{
-		{"BF.MADD", "crawl:urls", 60_000}, {"BF.MADD", "users:seen", 45_000}, {"BF.MADD", "mails:sent", 20_000}, {"CBF.MADD", "sessions:online", 5000}, {"BF.MADD", "clicks:recent", 5000},
+		{"BF.MADD", "crawl:urls", 60_000}, {"BF.MADD", "users:seen", 45_000}, {"BF.MADD", "mails:sent", 19_000}, {"CBF.MADD", "sessions:online", 5000}, {"BF.MADD", "clicks:recent", 5000},
 		{"BF.MADD", "orders:done", 5000}, {"BF.MEXISTS", "crawl:urls", 90_000},
 	} {
 		errs = append(errs, s.add(a.command, a.key, 0, a.items))

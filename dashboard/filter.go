@@ -309,8 +309,9 @@ func rateCurve(r *row, planned func(items uint64) (float64, error)) *chart {
 		curves = append(curves, curve{"asked for", limit})
 	}
 	var x []tick
-	for i := range 5 {
-		x = append(x, tick{chartLeft + (chartRight-chartLeft)*float64(i)/4, short(float64(r.capacity) * float64(i) / 4)})
+	all := float64(r.capacity)
+	for by, n := whole(all), 0.0; n*by <= all; n++ {
+		x = append(x, tick{chartLeft + (chartRight-chartLeft)*n*by/all, short(n * by)})
 	}
 	c := newChart("Error rate by items", x, showRate, round10, curves...)
 	if len(c.Y) > 1 && r.used() <= 1 {

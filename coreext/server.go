@@ -27,7 +27,7 @@ func serverCommands() []module.Command {
 		Summary: "Removes every key, as FLUSHALL does.", Syntax: "[ASYNC | SYNC]", Complexity: "O(1), whatever the size",
 		Example: "SET user:1 ann\nFLUSHDB", Handler: flushAll,
 	}, {
-		Name: "INFO", Arity: -1, Group: "server", Categories: []string{"dangerous"},
+		Name: "INFO", Arity: -1, Flags: module.Brief, Group: "server", Categories: []string{"dangerous"},
 		Summary: "Answers statistics of the store and the server, in sections.", Syntax: "[section [section ...]]",
 		Complexity: "O(1)", Example: "INFO cache", Handler: info,
 	}, {

@@ -224,7 +224,7 @@ func TestGather_stringsPrefix(t *testing.T) {
 		keys = append(keys, fmt.Sprint("k", i))
 	}
 	lost := 0
-	for range 4 {
+	for range 2 {
 		s := openGatheredCrash(t)
 		session := module.NewSession(s.DB)
 		states, synced := [][]string{nil}, 0 // what was there after each command

@@ -35,7 +35,7 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-var damages = flag.Int("damages", 16, "how many stores TestDamage damages")
+var damages = flag.Int("damages", 8, "how many stores TestDamage damages")
 
 // damagedStore is a store that was closed, or killed, and every commit that was acknowledged in it, in order.
 type damagedStore struct {

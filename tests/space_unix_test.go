@@ -16,7 +16,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-var spaceItems = flag.Uint64("space", 6_000_000, "how many items TestSpace adds to a filter and deletes with it")
+var spaceItems = flag.Uint64("space", 3_000_000, "how many items TestSpace adds to a filter and deletes with it")
 
 // The space of a filter that was deleted is back after a compaction, and what stats and a compaction tell is what du
 // tells.

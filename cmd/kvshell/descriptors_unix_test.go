@@ -136,7 +136,7 @@ func connectFrom(t *testing.T, times string) (leave func()) {
 // Meanwhile a client writes enough for several logs and tables; all of it succeeds and is there afterwards. When the
 // strangers have gone, other clients are served.
 func TestServe_descriptors(t *testing.T) {
-	for _, limit := range []int{64, 128, most(t, 5_000)} {
+	for _, limit := range []int{64, most(t, 5_000)} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			s := serveLimited(t, limit, dir, "--set", "maxclients=1000000")

@@ -53,7 +53,7 @@ func TestClones(t *testing.T) {
 	}
 }
 
-var kills = flag.Int("kills", 20, "how many processes TestKills kills")
+var kills = flag.Int("kills", 12, "how many processes TestKills kills")
 
 // TestKills kills processes with kill -9, which takes with it what Pebble had not yet given to the kernel.
 func TestKills(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/sievekv/sievekv/tests/redisbloom"
 )
 
-var modelCommands = flag.Int("commands", 8_000, "commands of each filter in TestCompatible_model")
+var modelCommands = flag.Int("commands", 5_000, "commands of each filter in TestCompatible_model")
 
 // pair is a filter with the compatible layout, and the model of the same one.
 type pair struct {

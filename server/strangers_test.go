@@ -276,7 +276,7 @@ func TestGuesses_delayed(t *testing.T) {
 	one, other, right := from("2001:db8::1"), from("2001:db8::2"), from("2001:db8::3") // of one network
 	one.send(pipeline("AUTH wrong"))
 	other.send(pipeline("HELLO 3 AUTH default wrong"))
-	eventually(t, "they wait", func() bool { return w.server.Guesses() == server.FreeGuesses+2 })
+	eventually(t, "they wait", func() bool { return w.server.Guesses() == server.FreeGuesses+2 && w.server.AwaitingAnswers() == 2 })
 	right.send(pipeline("AUTH secret"))
 	eventually(t, "the right one waits", func() bool { return w.server.Guesses() == 0 && w.server.TurnsHeld() == 0 })
 	user := from("2001:db8:0:1::1")

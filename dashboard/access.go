@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -83,10 +82,9 @@ func isOwnOrigin(r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// ofThisMachine is Options.Authorize unless it is set. A proxy here passes on requests of other machines, and says so.
+// ofThisMachine is Options.Authorize unless it is set.
 func ofThisMachine(r *http.Request) (live.Viewer, error) {
-	passedOn := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
-	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && from.Addr().Unmap().IsLoopback() && !passedOn {
+	if live.IsLocal(r) {
 		return nil, nil
 	}
 	return nil, refuse(http.StatusForbidden, "only requests from this machine are answered")

@@ -15,6 +15,8 @@ type chart struct {
 	X, Y           []tick
 	Empty          bool
 	Mark           *point // where the filter is now, nil for none
+
+	place func(v float64) float64 // where a value is on the Y axis; nil if Empty
 }
 
 // line is one of at most four lines, each of which has its own colour and its own dashes.
@@ -87,12 +89,12 @@ func newChart(title string, x []tick, show func(float64) string, step func(top f
 		floor = math.Floor(least/by) * by
 	}
 	ceiling := math.Max(math.Ceil(top/by), floor/by+2) * by
-	place := func(v float64) float64 {
+	c.place = func(v float64) float64 {
 		return math.Round(10*(chartFloor-(v-floor)/(ceiling-floor)*(chartFloor-chartTop))) / 10
 	}
 	for n := 0; n <= int(math.Round((ceiling-floor)/by)); n++ {
 		v := floor + float64(n)*by
-		c.Y = append(c.Y, tick{place(v), show(v)})
+		c.Y = append(c.Y, tick{c.place(v), show(v)})
 	}
 	var said []string
 	for i, one := range curves {
@@ -100,7 +102,7 @@ func newChart(title string, x []tick, show func(float64) string, step func(top f
 		if v, ok := lastOf(one.values); ok {
 			last = show(v)
 		}
-		c.Lines = append(c.Lines, line{one.name, last, pathOf(one.values, place), i + 1})
+		c.Lines = append(c.Lines, line{one.name, last, pathOf(one.values, c.place), i + 1})
 		said = append(said, one.name+" "+last)
 	}
 	c.Summary = fmt.Sprintf("%s: now %s; from %s to %s in the time shown.", title, strings.Join(said, ", "), show(least), show(top))

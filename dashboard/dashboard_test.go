@@ -233,6 +233,10 @@ func TestFilter_item(t *testing.T) {
 	w.do("BF.ADD empty x")
 	w.run("BF.ADD", "empty", "")
 	w.has(at("empty")+"&item=", `"": Yes`)
+	// A page that is asked for again and again would count lookups that nobody made.
+	if !strings.Contains(w.source(at("seen")), "data-refresh") || strings.Contains(w.source(at("seen")+"&item=alice"), "data-refresh") {
+		t.Error("a page follows the store that asks about an item, or one does not that asks nothing")
+	}
 }
 
 // Keys of any bytes are text, have an address, and are shortened.

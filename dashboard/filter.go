@@ -246,7 +246,7 @@ func sayRate(r *row) string {
 		return "It answers no to every item that was not added."
 	case r.asked <= 0:
 		return fmt.Sprintf("It wrongly answers yes to %s.", oneIn(r.rate))
-	case r.isAboveRate():
+	case r.is(stateAboveRate):
 		return fmt.Sprintf("It wrongly answers yes to %s, which is more often than asked for: %s. Make a larger one.", oneIn(r.rate), oneIn(r.asked))
 	}
 	return fmt.Sprintf("It wrongly answers yes to %s; asked for is at most %s.", oneIn(r.rate), oneIn(r.asked))
@@ -314,12 +314,8 @@ func rateCurve(r *row, planned func(items uint64) (float64, error)) *chart {
 		x = append(x, tick{chartLeft + (chartRight-chartLeft)*n*by/all, short(n * by)})
 	}
 	c := newChart("Error rate by items", x, showRate, round10, curves...)
-	if len(c.Y) > 1 && r.used() <= 1 {
-		top, floor := c.Y[len(c.Y)-1], c.Y[0]
-		highest := max(rates[curvePoints-1], r.asked)
-		by := round10(highest)
-		scale := math.Ceil(highest/by) * by
-		c.Mark = &point{chartLeft + (chartRight-chartLeft)*r.used(), floor.At - min(1, r.rate/scale)*(floor.At-top.At)}
+	if r.used() <= 1 && !c.Empty {
+		c.Mark = &point{chartLeft + (chartRight-chartLeft)*r.used(), max(chartTop, c.place(r.rate))}
 		c.Summary = fmt.Sprintf("The error rate is %s now, with %s items, and %s by the formula when all %s are there; asked for is %s.",
 			showRate(r.rate), count(r.items), showRate(rates[curvePoints-1]), count(r.capacity), showRate(r.asked))
 	}

@@ -98,12 +98,7 @@ type asked struct {
 
 func parseAsked(r *request) asked {
 	a := asked{text: r.FormValue("q"), kind: r.FormValue("type"), state: r.FormValue("state"), sort: r.FormValue("sort"), desc: r.FormValue("order") == "desc"}
-	if !slices.ContainsFunc(attentions, func(one struct {
-		state                   state
-		name, word, mark, class string
-	}) bool {
-		return stateNames[one.state] == a.state
-	}) && a.state != stateNames[stateFine] {
+	if !slices.Contains(stateNames[:], a.state) {
 		a.state = ""
 	}
 	if orderOf(a.sort, r.now) == nil {

@@ -1,10 +1,10 @@
 package dashboard
 
 import (
-	"math"
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/use"
 )
 
 // row is a filter in the listing: the facts of SIEVE.STATS that the pages need.
@@ -120,19 +120,6 @@ func (r *row) uses() uint64 { return r.yes + r.no + r.added + r.known }
 // forgets reports whether items leave the filter by themselves.
 func (r *row) forgets() bool { return r.window > 0 || r.last > 0 }
 
-// isAboveRate reports whether a filter answers yes too often, by more than chance explains. See facts.isAboveRate of package server,
-// which decides the same of the same filters.
-func (r *row) isAboveRate() bool {
-	if r.asked <= 0 || r.asked >= 1 || r.capacity == 0 {
-		return false
-	}
-	chance := 3 * math.Sqrt(-math.Log2(r.asked)/float64(r.capacity))
-	return r.excess() > 1.2*math.Exp(chance)
-}
-
-// nearlyFull is the share of the capacity from which a filter that does not grow is shown as nearly full.
-const nearlyFull = 0.8
-
 // state is what an operator should know of a filter.
 type state int
 
@@ -154,11 +141,11 @@ func (r *row) is(s state) bool {
 	case stateLossy:
 		return r.lossy
 	case stateAboveRate:
-		return r.isAboveRate()
+		return use.IsAboveRate(r.rate, r.asked, r.capacity)
 	case stateFull:
 		return keepsAll && r.used() >= 1
 	case stateNearlyFull:
-		return keepsAll && r.used() >= nearlyFull && r.used() < 1
+		return keepsAll && r.used() >= use.NearlyFull && r.used() < 1
 	case stateGrowing:
 		return r.layers > 1 && !r.forgets()
 	case stateUnasked:

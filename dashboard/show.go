@@ -55,8 +55,8 @@ const refreshEvery = 2
 // show writes a page.
 func (d *Dashboard) show(w http.ResponseWriter, r *request, v view) {
 	f := frame{Title: v.title, Prefix: d.o.Prefix, Here: v.name, At: r.now.UTC().Format("2006-01-02 15:04:05 UTC"), Refresh: refreshEvery}
-	if v.name == "plan" {
-		f.Refresh = 0 // it depends on what was asked alone
+	if v.name == "plan" || r.Form.Has("item") {
+		f.Refresh = 0 // a plan depends on what was asked alone, and an item that is asked for again and again counts as lookups
 	}
 	if r.viewer != nil {
 		f.Viewer = shortKey(r.viewer.Name())

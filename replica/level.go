@@ -17,22 +17,18 @@ const markLevel = "level"
 
 // noteLevel notes a level that the group is said to have. Any goroutine may call it.
 func (n *Node) noteLevel(level byte) {
-	for {
-		had := n.level.Load()
-		if uint32(level) <= had {
-			return
-		}
-		if err := n.opts.checkLevel(level); err != nil {
-			n.m.Fail(err)
-			n.run.do(func() {}) // sees that it has failed
-			return
-		}
-		if err := n.log.SetMark(markLevel, []byte{level}); err != nil {
-			return // the log has failed, and ends the member
-		}
-		if n.level.CompareAndSwap(had, uint32(level)) {
-			return
-		}
+	if uint32(level) <= n.level.Load() {
+		return
+	}
+	if err := n.opts.checkLevel(level); err != nil {
+		n.m.Fail(err)
+		n.run.do(func() {}) // sees that it has failed
+		return
+	}
+	n.noting.Lock()
+	defer n.noting.Unlock()
+	if uint32(level) > n.level.Load() && n.log.SetMark(markLevel, []byte{level}) == nil { // a log that fails ends the member
+		n.level.Store(uint32(level))
 	}
 }
 

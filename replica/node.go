@@ -94,6 +94,7 @@ type Node struct {
 	full    atomic.Bool   // the disk is full
 	off     bool          // the clock of this machine is; keep's goroutine only
 	level   atomic.Uint32 // the group's, see noteLevel
+	noting  sync.Mutex    // held while level is raised, so that it and its mark rise together
 	slow    bool          // the disk of the log is; keep's goroutine only
 	handed  time.Time     // when the leadership was handed over for something that is wrong here; keep's goroutine only
 	failing atomic.Pointer[member.Member]

@@ -21,8 +21,8 @@ type Token struct {
 	level    byte // of the group
 }
 
-// A token begins with one of these. The second has the group's level in front, and is for levels that programs do not know that know
-// only the first.
+// A token begins with one of these. The second is for groups above level 1, and is followed by the level in one byte: programs that know
+// only the first cannot be members of such a group, and refuse the token.
 const (
 	tokenStart  = "sievekv-member-1-"
 	tokenStart2 = "sievekv-member-2-"
@@ -49,12 +49,12 @@ var errToken = errors.New("no token of a group, or one that was cut or changed")
 // ParseToken reads what String returned. White space around it does not matter.
 func ParseToken(s string) (t Token, err error) {
 	t.level = entry.LevelRecords
-	text, ok := strings.CutPrefix(strings.TrimSpace(s), tokenStart)
-	text2, ok2 := strings.CutPrefix(strings.TrimSpace(s), tokenStart2)
-	if ok2 {
-		text = text2
+	s = strings.TrimSpace(s)
+	text, hasLevel := strings.CutPrefix(s, tokenStart2)
+	if !hasLevel {
+		text, _ = strings.CutPrefix(s, tokenStart)
 	}
-	if !ok && !ok2 {
+	if text == s {
 		return t, fmt.Errorf("%w: it does not begin with %s", errToken, tokenStart)
 	}
 	b, err := base64.RawURLEncoding.DecodeString(text)
@@ -63,7 +63,7 @@ func ParseToken(s string) (t Token, err error) {
 		return t, errToken
 	}
 	b = b[:len(b)-4]
-	if ok2 {
+	if hasLevel {
 		t.level, b = b[0], b[1:]
 	}
 	copy(t.group[:], b)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sievekv/sievekv/kv"
+	kvuse "github.com/sievekv/sievekv/kv/use"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
@@ -105,17 +105,9 @@ func (f facts) excess() float64 {
 	return 0
 }
 
-// isAboveRate reports whether a filter answers yes too often, by more than chance and the roundings of RedisBloom's
-// layout explain. A filter with n items and k = log2(1/rate) hashes has about nk/ln 2 bits, of which half are set, give or
-// take a standard deviation of about 1/(2.4 sqrt(nk)) of them. Its expected rate is the k-th power of that share, so its
-// logarithm has one of about 0.6 sqrt(k/n); this allows for five of them.
+// isAboveRate reports whether a filter answers yes too often.
 func (f facts) isAboveRate() bool {
-	rate := f.number("error_rate")
-	if rate <= 0 || rate >= 1 {
-		return false
-	}
-	chance := 3 * math.Sqrt(-math.Log2(rate)/f.number("capacity"))
-	return f.excess() > 1.2*math.Exp(chance)
+	return kvuse.IsAboveRate(f.number("expected_rate"), f.number("error_rate"), uint64(f.number("capacity")))
 }
 
 // useFacts are the facts about the use of a filter.
@@ -281,7 +273,7 @@ const (
 
 func (f facts) level() level {
 	switch used := f.used(); {
-	case f.grows() || used < 0.8:
+	case f.grows() || used < kvuse.NearlyFull:
 		return 0
 	case used < 0.95:
 		return nearlyFull

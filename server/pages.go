@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"net/netip"
 
 	"github.com/sievekv/sievekv/dashboard/live"
 	"github.com/sievekv/sievekv/server/acl"
@@ -31,7 +30,7 @@ func (s *Server) Viewer(r *http.Request) (live.Viewer, error) {
 	if name == "" {
 		name = acl.DefaultUser
 	}
-	local := isLoopback(r.RemoteAddr)
+	local := live.IsLocal(r)
 	if user := s.users.Default(); !given && user.NoPassword() && local {
 		return viewer{s, user}, nil
 	}
@@ -53,12 +52,6 @@ func (s *Server) Viewer(r *http.Request) (live.Viewer, error) {
 // needsLogin refuses a request. There are few connections, so the client is to close this one.
 func needsLogin(status int, why string) error {
 	return &live.Refusal{Status: status, Text: why, Header: http.Header{"Www-Authenticate": {`Basic realm="sievekv", charset="UTF-8"`}, "Connection": {"close"}}}
-}
-
-// isLoopback reports whether an address is one of this machine.
-func isLoopback(address string) bool {
-	from, err := netip.ParseAddrPort(address)
-	return err == nil && from.Addr().Unmap().IsLoopback()
 }
 
 // viewer is a user who looks at pages.

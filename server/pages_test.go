@@ -36,12 +36,16 @@ func (p *pages) see(path, login, from string) (code int, page string) {
 	if name, password, ok := strings.Cut(login, " "); ok {
 		r.SetBasicAuth(name, password)
 	}
+	if from == byProxy {
+		r.RemoteAddr = ofHere + ":1"
+		r.Header.Set("X-Forwarded-For", farAway)
+	}
 	a := httptest.NewRecorder()
 	p.handler.ServeHTTP(a, r)
 	return a.Code, a.Body.String()
 }
 
-const ofHere, farAway = "127.0.0.1", "192.0.2.1"
+const ofHere, farAway, byProxy = "127.0.0.1", "192.0.2.1", "a proxy on this machine"
 
 // The pages need the passwords of the server's users, unless the default user needs none and the browser is of this machine.
 func TestPages_login(t *testing.T) {
@@ -53,6 +57,9 @@ func TestPages_login(t *testing.T) {
 	}{
 		{"", ofHere, 200, 401},
 		{"", farAway, 401, 401},
+		{"", byProxy, 401, 401},
+		{"free x", byProxy, 401, 401},
+		{"eve pw", byProxy, 200, 200},
 		{"default any", farAway, 401, 401},
 		{"default any", ofHere, 200, 401},
 		{"default secret", farAway, 401, 200},

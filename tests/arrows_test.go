@@ -111,7 +111,7 @@ var rules = []rule{
 	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "portable", "salvage", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
 	{packages: "guard", ours: []string{".", "kv"}, others: []string{prometheus, gobreaker, "golang.org/x/sync", "golang.org/x/time"}},
 	{packages: "dashboard/live"},
-	{packages: "dashboard", ours: []string{"kv", "kv/block", "kv/hash", "kv/text", "module", "scalableext", "bloomext", "cuckooext", "countingext", "dashboard/live"}},
+	{packages: "dashboard", ours: []string{"kv", "kv/block", "kv/hash", "kv/text", "kv/use", "module", "scalableext", "bloomext", "cuckooext", "countingext", "dashboard/live"}},
 	{packages: "server/resp", ours: []string{"module/reply"}},
 	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},
 	{packages: "server/cluster", ours: []string{"module/reply"}},

@@ -288,6 +288,17 @@ func setString(key string) action {
 	}
 }
 
+// wants waits until so many lines were logged, since something is done before it is logged, and checks that there are no more.
+func (l *logLines) wants(t *testing.T, n int) {
+	t.Helper()
+	for len(l.all()) < n {
+		time.Sleep(time.Millisecond)
+	}
+	if lines := l.all(); len(lines) != n {
+		t.Errorf("%d lines were logged, want %d: %q", len(lines), n, lines)
+	}
+}
+
 const mib = 1 << 20
 
 // The watch over the free space refuses writes before there is none. Lookups go on, and so do writes when space is back.
@@ -328,9 +339,7 @@ func TestFault_diskFills(t *testing.T) {
 			}
 			tt.free(t, disk)
 			f.untilAccepted(t)
-			if lines := log.all(); len(lines) != 2 {
-				t.Errorf("%d lines were logged: %q", len(lines), lines)
-			}
+			log.wants(t, 2) // refused, accepted
 			f.reopened(t, opts)
 		})
 	}
@@ -362,12 +371,7 @@ func TestFault_ballast(t *testing.T) {
 	if _, err := disk.Stat(ballast); err != nil {
 		t.Errorf("writes are accepted without a ballast: %v", err)
 	}
-	for len(log.all()) < 3 { // removed, refused, accepted: told after it is done
-		time.Sleep(time.Millisecond)
-	}
-	if lines := log.all(); len(lines) != 3 {
-		t.Errorf("%d lines were logged: %q", len(lines), lines)
-	}
+	log.wants(t, 3) // removed, refused, accepted
 	f.reopened(t, opts)
 }
 

@@ -20,7 +20,7 @@ looks again every 2 seconds, or at once when the space bar is pressed, until q o
 
 uses/s are lookups and adds since the last look, found is the share of lookups answered yes since the store was opened, full the share
 of the capacity that is used, and rate the error rate to expect now. A filter is full if it does not grow and holds what it was made
-for, and above its rate if it is to be expected to find a fifth more than was asked for of items that were never added.
+for, and above its rate if it answers yes to absent items more often than was asked for, by more than chance explains.
 
 It looks at every filter, and in a store of many pauses for four times as long as that takes. A store in a directory is used by nobody
 else while top has it open, so nothing changes there: ask its server.
@@ -103,12 +103,12 @@ func (v *topView) lookAtStore(ctx context.Context) (string, error) {
 		return "", err
 	}
 	fields := client.Fields(r)
-	line := fmt.Sprintf("%s  %d keys, %d bytes on disk", v.sh.target(v.exec), fields["keys"].Int(), fields["disk_bytes"].Int())
+	line := fmt.Sprintf("%s  keys: %d, bytes on disk: %d", v.sh.target(v.exec), fields["keys"].Int(), fields["disk_bytes"].Int())
 	if v.sh.address == nil {
 		return line, nil
 	}
 	info, err := askInfo(ctx, v.exec)
-	return line + fmt.Sprintf(", %s commands/s, %s clients", info["instantaneous_ops_per_sec"], info["connected_clients"]), err
+	return line + fmt.Sprintf(", commands/s: %s, clients: %s", info["instantaneous_ops_per_sec"], info["connected_clients"]), err
 }
 
 // draw returns the lines of a screen.

@@ -31,8 +31,8 @@ func serveFilters(t *testing.T) (s *served, port string) {
 func TestTop(t *testing.T) {
 	s, port := serveFilters(t)
 	p := at(t, []string{"NO_COLOR=", "LANG=C.UTF-8", "LC_ALL="}, "-p", port, "top")
-	p.sees("3 keys")
-	p.sees("2 filters, 0 full")
+	p.sees("keys: 3")
+	p.sees("filters: 2, of which 0 full")
 	p.sees("█████░░░░░")
 	p.sees("q ends it")
 	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 6, Cols: 40}); err != nil {
@@ -53,7 +53,7 @@ func TestTop(t *testing.T) {
 	}
 	ask(t, dial(t, "tcp", s.addrs[0]), "BF.MADD half c d")
 	p.types(" ")
-	p.sees("2 filters, 1 full")
+	p.sees("filters: 2, of which 1 full")
 	p.types("q")
 	p.ends(exit.OK)
 	s.stop(t, syscall.SIGTERM)
@@ -67,8 +67,8 @@ func TestTop_pipe(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	for args, want := range map[string]string{
-		"-p " + port + " top":                           `(?s)^127.0.0.1:\d+  3 keys.*2 filters.*50\.0 % #####-----.* "half"\n.*0\.1 % #---------.* "bare"\n$`,
-		"-d " + dir + " top":                            `(?s)^.*store  1 keys.*1 filters.* "seen"\n$`,
+		"-p " + port + " top":                           `(?s)^127.0.0.1:\d+  keys: 3.*filters: 2.*50\.0 % #####-----.* "half"\n.*0\.1 % #---------.* "bare"\n$`,
+		"-d " + dir + " top":                            `(?s)^.*store  keys: 1.*filters: 1.* "seen"\n$`,
 		"-p " + port + " --stat -r 2 -i 0.001":          `^ +keys .*\n +3 .*\n +3 .*\(\+\d+\) .*\n$`,
 		"-p " + port + " --latency -r 3 -i 0.001":       `^min: [\d.]+, max: [\d.]+, avg: [\d.]+, p99: [\d.]+ ms \(3 samples\)\n$`,
 		"-p " + port + " --bigkeys":                     `(?s)MBbloomCF +1 .*string +1 .*bytes +type +key\n.* MBbloomCF  "bare"\n.* "s"\n$`,

@@ -4,6 +4,7 @@ package live
 
 import (
 	"net/http"
+	"net/netip"
 	"time"
 )
 
@@ -30,6 +31,12 @@ type Viewer interface {
 
 	// May reports whether the viewer may run a command, such as SIEVE.STATS with a key.
 	May(words ...string) bool
+}
+
+// IsLocal reports whether a request comes from this machine. A proxy here passes on requests of other machines, and says so.
+func IsLocal(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && from.Addr().Unmap().IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
 // Refusal is an error that says how a request is refused.

@@ -1,4 +1,4 @@
-// Package use counts how a filter is used.
+// Package use counts how a filter is used, and says when it is used beyond what it was made for.
 package use
 
 import (

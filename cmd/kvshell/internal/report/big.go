@@ -39,12 +39,9 @@ func (b *BigKeys) Add(typ, key string, bytes uint64) {
 	}
 	t.Keys++
 	t.Bytes += bytes
-	one := bigKey{key, bytes}
-	i, _ := slices.BinarySearchFunc(t.Largest, one, func(a, b bigKey) int {
+	t.Largest = insertFirst(t.Largest, bigKey{key, bytes}, mostBig, func(a, b bigKey) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Key, b.Key))
 	})
-	t.Largest = slices.Insert(t.Largest, i, one)
-	t.Largest = t.Largest[:min(len(t.Largest), mostBig)]
 }
 
 // Text implements Result.

@@ -3,11 +3,11 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	kvuse "github.com/sievekv/sievekv/kv/use"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -36,20 +36,15 @@ func (b *Busy) Begin(elapsed time.Duration) {
 
 // Add enters a key, given what SIEVE.STATS answers about it. It ignores keys that are not filters.
 func (b *Busy) Add(r reply.Reply) error {
-	result, err := Stats(r, true)
-	if err != nil {
+	s, row, err := filterOf(r)
+	if s == nil {
 		return err
-	}
-	s, _ := result.(*keyStats)
-	row, is := rowOf(s)
-	if !is {
-		return nil
 	}
 	b.all++
 	switch {
 	case !s.grows() && row.Fill >= 1:
 		b.full++
-	case row.asked > 0 && row.rate > 1.2*row.asked:
+	case kvuse.IsAboveRate(row.rate, row.asked, row.Capacity):
 		b.above++
 	}
 	one := busyRow{filterRow: row}
@@ -57,9 +52,7 @@ func (b *Busy) Add(r reply.Reply) error {
 	if last, known := b.before[row.Key]; known && b.elapsed > 0 && row.all() >= last { // otherwise it was made anew
 		one.perSecond = float64(row.all()-last) / b.elapsed.Seconds()
 	}
-	i, _ := slices.BinarySearchFunc(b.list, one, compareBusy)
-	b.list = slices.Insert(b.list, i, one)
-	b.list = b.list[:min(len(b.list), mostBusy)]
+	b.list = insertFirst(b.list, one, mostBusy, compareBusy)
 	return nil
 }
 
@@ -82,7 +75,7 @@ func (s *keyStats) grows() bool {
 // whole lines.
 func (b *Busy) Screen(store string, width, height int, m *Marks) []string {
 	lines := []string{
-		store, fmt.Sprintf("%d filters, %d full, %d above their rate", b.all, b.full, b.above), "",
+		store, fmt.Sprintf("filters: %d, of which %d full, %d above their rate", b.all, b.full, b.above), "",
 		"  uses/s   found     full               rate    items capacity type      key",
 	}
 	for i := range b.list {

@@ -63,20 +63,34 @@ func NewFilters(by string, most int) *Filters {
 
 // Add enters a key, given what SIEVE.STATS answers about it. It ignores keys that are not filters.
 func (f *Filters) Add(r reply.Reply) error {
+	s, row, err := filterOf(r)
+	if s == nil {
+		return err
+	}
+	f.All++
+	f.List = insertFirst(f.List, row, f.most, f.compare)
+	return nil
+}
+
+// filterOf returns what SIEVE.STATS answers about a filter, and its row; nil for another key.
+func filterOf(r reply.Reply) (*keyStats, filterRow, error) {
 	result, err := Stats(r, true)
 	if err != nil {
-		return err
+		return nil, filterRow{}, err
 	}
 	s, _ := result.(*keyStats)
 	row, is := rowOf(s)
 	if !is {
-		return nil
+		return nil, filterRow{}, nil
 	}
-	f.All++
-	i, _ := slices.BinarySearchFunc(f.List, row, f.compare)
-	f.List = slices.Insert(f.List, i, row)
-	f.List = f.List[:min(len(f.List), f.most)]
-	return nil
+	return s, row, nil
+}
+
+// insertFirst inserts one into a list in an order, of which at most so many of the first are kept.
+func insertFirst[T any](list []T, one T, most int, order func(a, b T) int) []T {
+	i, _ := slices.BinarySearchFunc(list, one, order)
+	list = slices.Insert(list, i, one)
+	return list[:min(len(list), most)]
 }
 
 // rowOf returns the row of a filter, and false for another key.

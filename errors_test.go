@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 )
 
 // The same mistake is the same error on all types of filters.

@@ -107,8 +107,8 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/metrics"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
@@ -143,7 +143,7 @@ const (
 // value means HashKeyed.
 type Hash = hash.Kind
 
-// The hashes of items. See package kv/hash for their guarantees.
+// The hashes of items. See package internal/hash for their guarantees.
 const (
 	HashKeyed = hash.Keyed // with a secret of the filter, of its group, or of Options.Seed: without it nobody can choose items that collide
 	HashXXH64 = hash.XXH64 // unkeyed, for filters that other programs build too, see Options.Seed: anyone can choose items that collide

@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sievekv/sievekv/internal/dirsync"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/dirsync"
 )
 
 // Options say how a backup is made.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/internal/dirsync"
+	"github.com/sievekv/sievekv/internal/storage/files"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/dirsync"
-	"github.com/sievekv/sievekv/kv/storage/files"
 )
 
 // ErrArchive is returned by Restore for an archive that is not whole, or is none that WriteTo has written.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/sievekv/sievekv/bitmapext"
 	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/coreext/coretest"
+	"github.com/sievekv/sievekv/internal/coretest"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"

@@ -11,7 +11,7 @@
 //   - The result of BITOP is in the header up to MaxInline bytes, otherwise in blocks.
 //
 // So a string in blocks is longer than MaxInline. Blocks without a set bit are not stored, and blocks with few are
-// stored as roaring bitmaps (package kv/block). So a bit at 4,000,000,000 takes one block, on disk and in memory.
+// stored as roaring bitmaps (package internal/block). So a bit at 4,000,000,000 takes one block, on disk and in memory.
 //
 // # Blocks
 //

@@ -3,9 +3,9 @@ package bitmapext
 import (
 	"fmt"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 )
 
 // The stored form of a string in blocks. Block n of the string has its bytes from n*8,192 on, in slots of 8 bits. The

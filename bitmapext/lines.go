@@ -4,8 +4,8 @@ import (
 	"iter"
 	"math/bits"
 
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 )
 
 // BITOP AND remembers in which lines of a block bits are set. Of bitmaps with few set bits, most lines in which one has

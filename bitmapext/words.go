@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/internal/block"
 )
 
 // words is a block of a string. Bit 0 of a word is bit 7 of the string's bits there, see format.go.

@@ -3,8 +3,8 @@ package bloomext
 import (
 	"math/bits"
 
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

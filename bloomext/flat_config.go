@@ -6,9 +6,9 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

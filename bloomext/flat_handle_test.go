@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/redisbloom"

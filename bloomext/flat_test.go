@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/redisbloom"
 )

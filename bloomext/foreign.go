@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

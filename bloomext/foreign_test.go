@@ -18,9 +18,9 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
-	"github.com/sievekv/sievekv/coreext/coretest"
+	"github.com/sievekv/sievekv/internal/coretest"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/scalableext"

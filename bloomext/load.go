@@ -5,10 +5,10 @@ import (
 	"errors"
 	"math"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // mergeStore is a store that is checked when the test ends.

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 )
 
 // Every test closes the stores that it opens: no goroutine may be left.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/memory"
+	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/shadow"
 )

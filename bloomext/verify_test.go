@@ -5,8 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

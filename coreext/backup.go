@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sievekv/sievekv/backup"
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

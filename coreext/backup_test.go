@@ -4,9 +4,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext/coretest"
+	"github.com/sievekv/sievekv/internal/coretest"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 // Without a server, a backup is made where one asks for it, and the setting can be changed.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/glob"
+	"github.com/sievekv/sievekv/internal/glob"
 	"github.com/sievekv/sievekv/module"
 )
 

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/glob"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/glob"
-	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

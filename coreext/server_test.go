@@ -11,7 +11,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/coreext/coretest"
+	"github.com/sievekv/sievekv/internal/coretest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // A new filter counts and deletes items with equal XXH64 under every seed independently.

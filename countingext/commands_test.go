@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/coreext/coretest"
 	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/internal/coretest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"

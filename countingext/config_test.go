@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 func TestConfig_refused(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/internal/block"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 func open(t testing.TB, o kv.Options) *kv.DB {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 var goldenLayer = layerParams{hashes: 7, linesPerItem: 2, rate: 0.5, capacity: 1000}

@@ -1,9 +1,9 @@
 package countingext
 
 import (
+	"github.com/sievekv/sievekv/internal/hash"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

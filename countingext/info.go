@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

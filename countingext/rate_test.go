@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

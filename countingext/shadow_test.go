@@ -3,7 +3,7 @@ package countingext
 import (
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/memory"
+	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/tests/shadow"
 )
 

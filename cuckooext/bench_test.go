@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/probe"
 )
 
 const benchItems = 1_000_000

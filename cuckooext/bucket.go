@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"sync/atomic"
 
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/internal/block"
 )
 
 // A block in memory is a slice of words. Slot s is the w bits from bit s*w on; bucket i is the b slots from slot i*b on;

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/internal/block"
 )
 
 // entry is what equal-looking places have in common: the fingerprint and the two buckets, the lower one first.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // Items with equal XXH64 under every seed do not fill two buckets of a new filter.

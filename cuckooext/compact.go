@@ -1,8 +1,8 @@
 package cuckooext
 
 import (
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

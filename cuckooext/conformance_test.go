@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/coreext/coretest"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/coretest"
 	"github.com/sievekv/sievekv/kv"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext/coretest"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/coretest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"

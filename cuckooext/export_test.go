@@ -1,6 +1,6 @@
 package cuckooext
 
-import "github.com/sievekv/sievekv/kv/hash"
+import "github.com/sievekv/sievekv/internal/hash"
 
 // RaceEnabled exports raceEnabled.
 const RaceEnabled = raceEnabled

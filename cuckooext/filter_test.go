@@ -15,10 +15,10 @@ import (
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/hash"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/hash"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 const raceEnabled = cuckooext.RaceEnabled

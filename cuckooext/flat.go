@@ -7,10 +7,10 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

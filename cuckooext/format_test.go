@@ -7,8 +7,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 var goldenLayer = layerParams{form: wholeBlocks, bucketSize: 4, maxIterations: 500, capacity: 1000}

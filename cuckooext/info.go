@@ -3,9 +3,9 @@ package cuckooext
 import (
 	"time"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

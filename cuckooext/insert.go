@@ -3,7 +3,7 @@ package cuckooext
 import (
 	"errors"
 
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/internal/block"
 )
 
 var (

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/internal/block"
 )
 
 // table is a layer in memory.

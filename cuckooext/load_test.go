@@ -13,8 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/coreext/coretest"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/coretest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"

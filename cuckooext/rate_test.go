@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/internal/block"
 )
 
 // The measured rates are those of the formula at the present load, in layers of several blocks and in chains of

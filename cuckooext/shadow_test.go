@@ -3,7 +3,7 @@ package cuckooext
 import (
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/memory"
+	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/shadow"
 )

@@ -5,8 +5,8 @@ import (
 	"math"
 	"sort"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sievekv/sievekv/dashboard/live"
+	"github.com/sievekv/sievekv/internal/live"
 )
 
 // Every page is a GET that changes nothing, and who sends a request is found out for each request alone. There is no session and no

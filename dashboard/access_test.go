@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/dashboard"
-	"github.com/sievekv/sievekv/dashboard/live"
+	"github.com/sievekv/sievekv/internal/live"
 )
 
 // Requests are refused that another site may have sent, that would change something, or that come from elsewhere.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/dashboard/live"
+	"github.com/sievekv/sievekv/internal/live"
 )
 
 // busyPage shows what takes time, and who is connected.

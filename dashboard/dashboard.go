@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sievekv/sievekv/dashboard/live"
+	"github.com/sievekv/sievekv/internal/live"
 	"github.com/sievekv/sievekv/kv"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/dashboard"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/text"
 )
 
 var (

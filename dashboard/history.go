@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sievekv/sievekv/dashboard/live"
+	"github.com/sievekv/sievekv/internal/live"
 )
 
 // history keeps what was at earlier times: of the store, and of the filters that were used most. It has two spans, each of which is a

@@ -10,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
-	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

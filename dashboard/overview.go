@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/sievekv/sievekv/dashboard/live"
+	"github.com/sievekv/sievekv/internal/live"
 	"github.com/sievekv/sievekv/kv"
 )
 

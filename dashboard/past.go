@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/sievekv/sievekv/dashboard/live"
+	"github.com/sievekv/sievekv/internal/live"
 )
 
 // describe says what there is of history.

@@ -3,8 +3,8 @@ package dashboard
 import (
 	"time"
 
+	"github.com/sievekv/sievekv/internal/use"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/use"
 )
 
 // row is a filter in the listing: the facts of SIEVE.STATS that the pages need.

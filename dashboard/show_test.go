@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sievekv/sievekv/dashboard"
-	"github.com/sievekv/sievekv/dashboard/live"
+	"github.com/sievekv/sievekv/internal/live"
 )
 
 func TestShortKey(t *testing.T) {

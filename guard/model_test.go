@@ -19,7 +19,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/guard"
-	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/internal/kvtest"
 )
 
 var (

@@ -16,7 +16,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/guard"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // stagedAttribute is a staged attribute of an object; a nil value removes it.

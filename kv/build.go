@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // An object may be larger than a commit. Build writes its blocks ahead, in batches of their own, under an id that no

@@ -1,7 +1,7 @@
 package kv
 
 import (
-	"github.com/sievekv/sievekv/kv/residency"
+	"github.com/sievekv/sievekv/internal/residency"
 )
 
 // What stays in memory within Options.CacheSize, see package residency: blocks, chunks of block tables, and open objects.

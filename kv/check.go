@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/check"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/kv/storage/remains"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/check"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/internal/storage"
+	"github.com/sievekv/sievekv/internal/storage/remains"
 )
 
 // CheckReport is what a check found.

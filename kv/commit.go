@@ -3,10 +3,10 @@ package kv
 import (
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/hot"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/hot"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // The crash argument.

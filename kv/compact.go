@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // A type makes an object smaller by compacting it: it moves, for example, the entries of a nearly empty layer to other

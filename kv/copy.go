@@ -3,9 +3,9 @@ package kv
 import (
 	"context"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // Copy stages a copy of what is under src, its expiry included, under dst. It reports false, and stages nothing, if

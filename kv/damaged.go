@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sievekv/sievekv/kv/expiry"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/expiry"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // A key whose header does not decode still exists: scans list it, counts count it, and it can be deleted and

@@ -7,17 +7,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/expiry"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/gate"
-	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/hot"
-	"github.com/sievekv/sievekv/kv/queue"
-	"github.com/sievekv/sievekv/kv/residency"
-	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/kv/text"
-	"github.com/sievekv/sievekv/kv/use"
-	"github.com/sievekv/sievekv/kv/watch"
+	"github.com/sievekv/sievekv/internal/expiry"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/gate"
+	"github.com/sievekv/sievekv/internal/hash"
+	"github.com/sievekv/sievekv/internal/hot"
+	"github.com/sievekv/sievekv/internal/queue"
+	"github.com/sievekv/sievekv/internal/residency"
+	"github.com/sievekv/sievekv/internal/storage"
+	"github.com/sievekv/sievekv/internal/text"
+	"github.com/sievekv/sievekv/internal/use"
+	"github.com/sievekv/sievekv/internal/watch"
 )
 
 // DB is an open store. All methods may be called from any goroutine.

@@ -3,8 +3,8 @@ package kv
 import (
 	"fmt"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/memory"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/memory"
 )
 
 // detached is the source of a Reader of an object that belongs to no store.

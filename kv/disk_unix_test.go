@@ -5,8 +5,8 @@ package kv_test
 import (
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // A store of a few keys takes little on a real disk, its reserve and its log's blocks included.

@@ -9,8 +9,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/module"
 )
 

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/expiry"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/expiry"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // From the moment of its expiry on, every lookup finds a key missing, by the clock alone. Later Sweep removes what is

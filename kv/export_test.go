@@ -8,11 +8,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/hot"
-	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/hot"
+	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // Begin and what ends a writer are for tests that force an order of steps.

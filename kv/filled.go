@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // NextBlock returns the first block of a layer, from one on, that may have something in it: it is stored, or this writer has

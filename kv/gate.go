@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sievekv/sievekv/kv/gate"
+	"github.com/sievekv/sievekv/internal/gate"
 )
 
 // passGate waits for the gate, to hold it alone or to share it. It returns the error of ctx, ErrBusy, or ErrClosed if

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/hot"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/hot"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // A store that is a member of a group: Options.Log is set. storage.Group says what a group is, and how commits become messages

@@ -5,7 +5,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/internal/kvtest"
 )
 
 // No object gets the id of another, also of one that was made before the store was closed, or lost by a crash.

@@ -5,9 +5,9 @@ import (
 	"crypto/sha256"
 	"io"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/kv/storage/image"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
+	"github.com/sievekv/sievekv/internal/storage/image"
 )
 
 // Image is everything that a member of a group has, as of one message of the log.

@@ -6,10 +6,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/internal/hash"
+	"github.com/sievekv/sievekv/internal/kvtest"
+	"github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/kvtest"
-	"github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 func openOn(t *testing.T, fs vfs.FS, seed uint64) *kv.DB {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/hot"
-	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/hot"
+	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/internal/probe"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // The open objects, by key. An object enters the map in two ways: a commit that changes it while it is open puts the

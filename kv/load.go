@@ -4,9 +4,9 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // How a lookup gets a block that is not resident, without waiting for a writer, and without ever putting a block into

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/expiry"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/expiry"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/hash"
+	"github.com/sievekv/sievekv/internal/storage"
+	"github.com/sievekv/sievekv/internal/text"
 )
 
 // readMeta reads the next object id, the numbers of keys and the secret of hashes.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/internal/kvtest"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
-	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 

@@ -6,10 +6,9 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/use"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/internal/use"
 )
 
 // Object is an open object: one incarnation of what a key maps to. The header, the parameters and the list of layers
@@ -121,7 +120,7 @@ func (o *Object) Params() []byte { return o.header.Params }
 func (o *Object) Header() format.Header { return *o.header }
 
 // Family returns the block family of the layers.
-func (o *Object) Family() block.Family { return o.header.Family }
+func (o *Object) Family() Family { return o.header.Family }
 
 // Lossy reports whether blocks or changes of the object were lost, and it was salvaged all the same, or was merged from
 // such a one. A filter may then miss items that were added to it.

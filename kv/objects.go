@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // Spec describes an object to be created.
 type Spec struct {
 	Type   *Type
-	Family block.Family
+	Family Family
 	Layers []LayerSpec // at most format.MaxLayers
 	Params []byte
 	// Expiry is when the object ceases to exist, in Unix milliseconds; 0 means never.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/internal/format"
 )
 
 // typedModules are modules that have nothing but types.

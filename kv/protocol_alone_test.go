@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 )
 
 // While a transaction lasts objects are closed and opened again: its commit patches the one there is then.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 )
 
 // wantString checks a string and when it expires.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 )
 
 // A block of slots that is read has what is gathered, before it is put into Pebble, while it is, and after. The last

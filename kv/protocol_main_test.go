@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 // Every store a test opens it closes: no goroutine may be left.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/memory"
 )
 
 // usable reports whether a lookup of an object begins.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // itemsOf returns a layout of a layer, and the hashes of n items of one of its blocks.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 )
 
 // manyStaged opens a store that takes large commits.

@@ -15,8 +15,8 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/module"
 )
 

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"math"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
+	"github.com/sievekv/sievekv/internal/text"
 )
 
 // Dropping an object deletes a range of keys, see storage.DeleteAll. The disk gets the space back when Pebble compacts the range. A note in

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/glob"
-	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/glob"
+	"github.com/sievekv/sievekv/internal/storage"
+	"github.com/sievekv/sievekv/internal/text"
 )
 
 // Keys are stored in the order of a 64-bit hash, and a cursor is the smallest hash not seen yet. A cursor means the

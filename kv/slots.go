@@ -4,7 +4,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/internal/block"
 )
 
 // Blocks of slots. In a block of bits, bits are only ever set, so a lookup that reads a mixture of two states still

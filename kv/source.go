@@ -3,9 +3,9 @@ package kv
 import (
 	"sync"
 
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // source is what a Reader reads from: the store as it is (live), perhaps while no commit is applied, the headers of

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/internal/format"
 )
 
 // stagedKey is a key that a writer has looked at, with what the writer has put under it.

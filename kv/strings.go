@@ -6,9 +6,9 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/hot"
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/hot"
+	"github.com/sievekv/sievekv/internal/text"
 )
 
 // Strings are kept in their headers, so that a read is one read and a write one record. A string that is changed in place

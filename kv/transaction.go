@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/sievekv/sievekv/kv/gate"
+	"github.com/sievekv/sievekv/internal/gate"
 )
 
 // The errors of transactions.

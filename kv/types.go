@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/internal/format"
 )
 
 // Modules are the data types, and what works on them, that a store is opened with. Package module implements it; the

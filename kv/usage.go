@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // KeyStats are what is known of a key.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // A type may ask to be called at a time, see Type.Wake. The commit that changes an object's header writes a note with the

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sievekv/sievekv/kv/memory"
-	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/internal/storage"
 )
 
 // Writer stages changes that are committed as one. It reads its own changes. DB.Write, Transaction.Write and

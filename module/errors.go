@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"unicode"
 
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/text"
 )
 
 // The errors of settings, for errors.Is.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

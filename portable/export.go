@@ -14,9 +14,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 )
 
 // blocksAtOnce is how many blocks are read from the store before they are written.

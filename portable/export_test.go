@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 
-	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/internal/format"
 )
 
 // Repaired returns a file whose checksums are those of its chunks, as far as there are whole chunks.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/tests/forge"
 )

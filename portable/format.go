@@ -6,9 +6,9 @@ import (
 	"hash/crc32"
 	"io"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

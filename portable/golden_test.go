@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/portable"
 )
 

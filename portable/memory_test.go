@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 )
 
 // heap is how much memory is in use beyond what was in use at first. It is looked at from time to time.

@@ -15,9 +15,9 @@ import (
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/bitmapext"
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/portable"
 )

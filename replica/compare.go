@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/entry"
+	"github.com/sievekv/sievekv/internal/member"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/replica/entry"
-	"github.com/sievekv/sievekv/replica/member"
 )
 
 // Members compare what they have. Now and then the leader puts a message into the log that names a part. When a member applies it, it

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/replica/member"
-	"github.com/sievekv/sievekv/replica/raftlog"
+	"github.com/sievekv/sievekv/internal/member"
+	"github.com/sievekv/sievekv/internal/raftlog"
 )
 
 // A group that has lost its majority for good cannot go on by itself: nobody can tell whether the lost members had acknowledged what

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/raftlog"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/replica/raftlog"
 )
 
 // The longest history that is left goes on as a new group, with everything that was acknowledged. The old members are not heard there.

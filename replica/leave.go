@@ -7,9 +7,9 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/replica/member"
-	"github.com/sievekv/sievekv/replica/raftlog"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/member"
+	"github.com/sievekv/sievekv/internal/raftlog"
 )
 
 // Leave makes the store of a member one that is alone. It has everything that is in the member's log: what was acknowledged, and perhaps

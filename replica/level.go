@@ -3,7 +3,7 @@ package replica
 import (
 	"fmt"
 
-	"github.com/sievekv/sievekv/replica/entry"
+	"github.com/sievekv/sievekv/internal/entry"
 )
 
 // Messages carry the format level that a member needs to understand them (package entry). The group's level is the highest of the

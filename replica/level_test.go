@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/replica/entry"
+	"github.com/sievekv/sievekv/internal/entry"
 )
 
 // tooLow is what a program says that knows less than a group needs.

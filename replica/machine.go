@@ -8,10 +8,10 @@ import (
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/sievekv/sievekv/internal/entry"
+	"github.com/sievekv/sievekv/internal/member"
+	"github.com/sievekv/sievekv/internal/storage"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/replica/entry"
-	"github.com/sievekv/sievekv/replica/member"
 )
 
 // machine applies the group's log to the store.

@@ -30,7 +30,7 @@ const membersVersion = 1
 // maxText is the most bytes of a name or an address.
 const maxText = 255
 
-// encode returns the members as the store of each member has them (kv/format.MetaMembers):
+// encode returns the members as the store of each member has them (internal/format.MetaMembers):
 //
 //	1 byte   version, 1
 //	uvarint  length of the next

@@ -23,13 +23,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/entry"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/member"
+	"github.com/sievekv/sievekv/internal/raftlog"
+	"github.com/sievekv/sievekv/internal/storage"
+	"github.com/sievekv/sievekv/internal/wire"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/replica/entry"
-	"github.com/sievekv/sievekv/replica/member"
-	"github.com/sievekv/sievekv/replica/raftlog"
-	"github.com/sievekv/sievekv/replica/wire"
 )
 
 // Options say how a member of a group runs.

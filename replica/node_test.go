@@ -17,10 +17,10 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/format"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
+	"github.com/sievekv/sievekv/internal/member"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/format"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
-	"github.com/sievekv/sievekv/replica/member"
 )
 
 // peer returns a listener, which is where another member can reach it.

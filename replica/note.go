@@ -9,8 +9,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/sievekv/sievekv/kv/dirsync"
-	"github.com/sievekv/sievekv/replica/member"
+	"github.com/sievekv/sievekv/internal/dirsync"
+	"github.com/sievekv/sievekv/internal/member"
 )
 
 // noteName is a file of the directory that says which member of which group it is of: the log has it, too, but may be damaged, or

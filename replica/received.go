@@ -6,7 +6,7 @@ import (
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
-	"github.com/sievekv/sievekv/kv/storage/image"
+	"github.com/sievekv/sievekv/internal/storage/image"
 )
 
 // received are the snapshots that are here as a whole, and not installed. There may be several: raft takes one some time before it is

@@ -10,8 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/sievekv/sievekv/kv/dirsync"
-	"github.com/sievekv/sievekv/kv/storage/files"
+	"github.com/sievekv/sievekv/internal/dirsync"
+	"github.com/sievekv/sievekv/internal/storage/files"
 )
 
 // Rejoin is Join in the directory of an earlier member of the group, or what is left of it: one that has found damage, differs from

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/replica/member"
+	"github.com/sievekv/sievekv/internal/member"
 )
 
 // replaced has the group replace a member, until it is known to be done.

@@ -6,7 +6,7 @@ import (
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
-	"github.com/sievekv/sievekv/replica/member"
+	"github.com/sievekv/sievekv/internal/member"
 )
 
 // runner runs a member: the three goroutines that package member speaks of. Each has a queue, so none of them waits for another.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/server/cluster"
+	"github.com/sievekv/sievekv/internal/cluster"
 )
 
 // Group returns the group for a server of the member's store (server.Options.Group). The store must be opened with

@@ -9,9 +9,9 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage/image"
-	"github.com/sievekv/sievekv/replica/member"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/member"
+	"github.com/sievekv/sievekv/internal/storage/image"
 )
 
 // sendSnapshot sends a snapshot of the store as it is now, which is newer than the one that raft asks for, or the same.

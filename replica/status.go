@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
+	"github.com/sievekv/sievekv/internal/member"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/replica/member"
 )
 
 // Status is a group as one of its members knows it. It does not change.

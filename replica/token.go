@@ -8,8 +8,8 @@ import (
 	"hash/crc32"
 	"strings"
 
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/replica/entry"
+	"github.com/sievekv/sievekv/internal/entry"
+	"github.com/sievekv/sievekv/internal/format"
 )
 
 // Token is what a new member has to know of its group. It is no secret between members, but has the seeds of the store's hashes.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 )
 
 // copying is a key that is copied from one store to another.

@@ -18,12 +18,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/freeze"
+	"github.com/sievekv/sievekv/internal/kvtest"
+	"github.com/sievekv/sievekv/internal/storage/remains"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/freeze"
-	"github.com/sievekv/sievekv/kv/kvtest"
-	"github.com/sievekv/sievekv/kv/storage/remains"
 	"github.com/sievekv/sievekv/salvage"
 )
 

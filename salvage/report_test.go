@@ -13,9 +13,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/salvage"
 )
 

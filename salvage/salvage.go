@@ -4,7 +4,7 @@
 // # What is recovered
 //
 // A key is recovered if all that is stored of it can be read, and nothing that cannot be read may be a newer version of
-// it: see package kv/storage/remains. All other keys are named, and left out. So a recovered string is the newest one,
+// it: see package internal/storage/remains. All other keys are named, and left out. So a recovered string is the newest one,
 // and a recovered filter has every item that was added to it. A filter of which LOADCHUNK has not brought all bytes yet
 // is not recovered: no lookup finds its key. Report.Loading has the names.
 //
@@ -36,12 +36,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/internal/check"
+	"github.com/sievekv/sievekv/internal/dirsync"
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
+	"github.com/sievekv/sievekv/internal/storage/remains"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/check"
-	"github.com/sievekv/sievekv/kv/dirsync"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
-	"github.com/sievekv/sievekv/kv/storage/remains"
 )
 
 // ErrNotRecovered is returned if nothing can be recovered without Options.Lossy.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 // A batch that meets a filter without room goes on behind each item that is refused. It does not look at all the others again

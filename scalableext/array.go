@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
+	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 )
 
 // A layer is an array of bytes, that of its blocks one after another. Dumps have it as it is. In a layer with the

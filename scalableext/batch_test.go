@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Chain is an open chain of layers of type L. It never changes: growing makes another chain, which shares the layers.

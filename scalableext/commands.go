@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/hash"
+	"github.com/sievekv/sievekv/internal/probe"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/hash"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Asked has the parameters that the configurations of all types share. A Config or the words of a command ask for

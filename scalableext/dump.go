@@ -7,8 +7,8 @@ import (
 	"hash/crc32"
 	"slices"
 
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/format"
 )
 
 // The dump of a filter with the native or the foreign layout, as BF.SCANDUMP and CF.SCANDUMP give it in chunks. RedisBloom

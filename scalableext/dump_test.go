@@ -7,9 +7,9 @@ import (
 	"hash/crc32"
 	"testing"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 )
 
 var dumpedType = &kv.Type{Name: "MBbloom--", Version: 1}

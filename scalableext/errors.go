@@ -3,7 +3,7 @@ package scalableext
 import (
 	"errors"
 
-	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/internal/probe"
 )
 
 // The errors of all types of filters, for errors.Is. Package sievekv exports them under the same names, so their

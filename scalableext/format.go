@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/hash"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Params are the parameters of a chain, as stored in its object's header.

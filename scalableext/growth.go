@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Growth is the rule by which a chain divides its error rate among its layers. The false-positive rate of a chain is

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Log has the parameters of the log of a filter that grows without more and more layers.

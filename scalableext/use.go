@@ -3,9 +3,9 @@ package scalableext
 import (
 	"math/rand/v2"
 
+	"github.com/sievekv/sievekv/internal/residency"
+	"github.com/sievekv/sievekv/internal/use"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/residency"
-	"github.com/sievekv/sievekv/kv/use"
 )
 
 // How a filter is used is counted in its object, see kv.Object.Uses. What commands ask and add is counted exactly. A lookup of

@@ -5,9 +5,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/hash"
+	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Window says what a windowed filter forgets: items that were not added for a time, or all but the last items.

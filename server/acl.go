@@ -15,12 +15,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/dirsync"
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/acl"
+	"github.com/sievekv/sievekv/internal/dirsync"
+	"github.com/sievekv/sievekv/internal/resp"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/acl"
-	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/txn"
 )
 

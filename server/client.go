@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/acl"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/acl"
 )
 
 // RedisVersion is the version of Redis that HELLO and INFO report: clients and dashboards choose their commands by

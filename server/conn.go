@@ -14,11 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/acl"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/acl"
-	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/txn"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // A program serves the store that it uses itself: clients find what the program adds.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	kvuse "github.com/sievekv/sievekv/internal/use"
 	"github.com/sievekv/sievekv/kv"
-	kvuse "github.com/sievekv/sievekv/kv/use"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

@@ -7,10 +7,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/cluster"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/cluster"
 	"github.com/sievekv/sievekv/txn"
 )
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/cluster"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/cluster"
 )
 
 // sieveRead is SIEVE.READ.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sievekv/sievekv/internal/cluster"
 	"github.com/sievekv/sievekv/module"
-	"github.com/sievekv/sievekv/server/cluster"
 )
 
 // mode returns what HELLO and INFO say of the server.

@@ -11,9 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/cluster"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/cluster"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 

@@ -12,11 +12,11 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/cluster"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/cluster"
 )
 
 // idOf returns the ID of a member by its name, which is one hexadecimal digit.

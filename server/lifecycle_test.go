@@ -20,8 +20,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/tests/faultfs"

@@ -3,9 +3,9 @@ package server
 import (
 	"time"
 
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // limits are the bounds on clients that are not settings. The settings, which CONFIG GET shows, are in settings.go.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sievekv/sievekv/dashboard/live"
+	"github.com/sievekv/sievekv/internal/live"
 )
 
 // Live returns what pages show of the server. See package dashboard.

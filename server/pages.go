@@ -3,8 +3,8 @@ package server
 import (
 	"net/http"
 
-	"github.com/sievekv/sievekv/dashboard/live"
-	"github.com/sievekv/sievekv/server/acl"
+	"github.com/sievekv/sievekv/internal/acl"
+	"github.com/sievekv/sievekv/internal/live"
 )
 
 // PagesHandler returns a handler that bounds the requests for pages about the server as those for metrics are bounded. The http.Server has a

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/module"
 )
 

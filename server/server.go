@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/acl"
+	"github.com/sievekv/sievekv/internal/cluster"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
-	"github.com/sievekv/sievekv/server/acl"
-	"github.com/sievekv/sievekv/server/cluster"
 )
 
 // Options configure a server. The zero value and a nil *Options mean the defaults.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

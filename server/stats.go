@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/acl"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/acl"
 )
 
 // stats counts events since the server started, or since CONFIG RESETSTAT.

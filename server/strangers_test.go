@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/tests/wire"
 )
 

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/resp"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/txn"
 )
 

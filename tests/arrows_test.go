@@ -37,15 +37,21 @@ type rule struct {
 	storage  bool     // may import Pebble and ristretto even if others names neither
 }
 
+// engine is the engine with the leaves that filters and modules use.
+var engine = []string{"kv", "internal/block", "internal/check", "internal/format", "internal/glob", "internal/hash", "internal/memory", "internal/probe", "internal/radix", "internal/residency", "internal/text", "internal/use"}
+
+// engineAnd returns the engine and other packages.
+func engineAnd(names ...string) []string { return slices.Concat(engine, names) }
+
 // extension is what a filter type needs: the engine, modules, and growth.
-var extension = []string{"kv/...", "module/...", "scalableext"}
+var extension = engineAnd("module/...", "scalableext")
 
 // flagModules are for the command line.
 var flagModules = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/dustin/go-humanize"}
 
 // kinds are the types of filter, and runs what a run of kvshell over the lines of an input needs.
 var (
-	kinds = []string{"kv/...", "module/...", "scalableext", "bloomext", "cuckooext", "countingext"}
+	kinds = engineAnd("module/...", "scalableext", "bloomext", "cuckooext", "countingext")
 	runs  = append(shell("input", "filters", "progress", "exit", "cliflags"), "kv", "module/reply", "scalableext")
 )
 
@@ -58,70 +64,70 @@ func shell(names ...string) (packages []string) {
 }
 
 // public are the packages that programs of users build on.
-var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "backup", "portable", "salvage", "txn", "metrics", "guard", "server", "dashboard/..."}
+var public = []string{".", "kv", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "backup", "portable", "salvage", "txn", "metrics", "guard", "server", "dashboard"}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
-// transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
-// ristretto by kv/residency alone, so that either can be replaced or upgraded there; tests may use them to crash a store. Raft's log
-// is a Pebble of its own: it has other keys, other options and other promises than a store, so it shares with kv/storage what keeps
-// Pebble from a failing disk (kv/freeze), and no more.
+// transactions nor each other, so that a store may have any of them. Pebble is used by internal/storage alone, and
+// ristretto by internal/residency alone, so that either can be replaced or upgraded there; tests may use them to crash a store. Raft's log
+// is a Pebble of its own: it has other keys, other options and other promises than a store, so it shares with internal/storage what keeps
+// Pebble from a failing disk (internal/freeze), and no more.
 var rules = []rule{
-	{packages: "kv/probe", others: []string{xxhash}},
-	{packages: "kv/internal/seeds"},
-	{packages: "kv/hash", ours: []string{"kv/probe", "kv/internal/seeds"}},
-	{packages: "kv/block", ours: []string{"kv/probe"}, others: []string{roaring}},
-	{packages: "kv/glob"},
-	{packages: "kv/text"},
-	{packages: "kv/queue"},
-	{packages: "kv/lastchange"},
-	{packages: "kv/radix"},
-	{packages: "kv/gate"},
-	{packages: "kv/freeze", others: []string{pebbleVFS}},
-	{packages: "kv/format", ours: []string{"kv/block"}},
-	{packages: "kv/expiry", ours: []string{"kv/format"}},
-	{packages: "kv/hot"},
-	{packages: "kv/watch"},
-	{packages: "kv/use"},
-	{packages: "kv/dirsync", others: []string{pebbleVFS}},
-	{packages: "kv/residency", others: []string{ristretto}},
-	{packages: "kv/storage/files", ours: []string{"kv/format", "kv/freeze"}, others: []string{pebbleVFS}},
-	{packages: "kv/storage/remains", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/text", "kv/storage/files"}, others: []string{pebble}},
-	{packages: "kv/storage/image", ours: []string{"kv/block", "kv/format"}, others: []string{pebble}},
-	{packages: "kv/storage", ours: []string{"kv/storage/image", "kv/block", "kv/dirsync", "kv/format", "kv/freeze", "kv/probe", "kv/radix", "kv/text", "kv/internal/seeds", "kv/storage/files", "kv/storage/remains"}, others: []string{pebble}},
-	{packages: "kv/check", ours: []string{"kv/format", "kv/storage", "kv/storage/remains"}},
-	{packages: "kv/memory", ours: []string{"kv/block", "kv/format", "kv/lastchange", "kv/residency"}},
-	{packages: "kv", ours: []string{"kv/block", "kv/check", "kv/format", "kv/memory", "kv/storage", "kv/storage/image", "kv/storage/remains", "kv/queue", "kv/gate", "kv/expiry", "kv/hot", "kv/watch", "kv/residency", "kv/probe", "kv/hash", "kv/glob", "kv/text", "kv/use"}, others: []string{pebbleVFS, xxhash}},
-	{packages: "kv/kvtest", others: []string{pebbleVFS}},
-	{packages: "kv/kvtest/seeded", ours: []string{"kv/internal/seeds"}},
+	{packages: "internal/probe", others: []string{xxhash}},
+	{packages: "internal/seeds"},
+	{packages: "internal/hash", ours: []string{"internal/probe", "internal/seeds"}},
+	{packages: "internal/block", ours: []string{"internal/probe"}, others: []string{roaring}},
+	{packages: "internal/glob"},
+	{packages: "internal/text"},
+	{packages: "internal/queue"},
+	{packages: "internal/lastchange"},
+	{packages: "internal/radix"},
+	{packages: "internal/gate"},
+	{packages: "internal/freeze", others: []string{pebbleVFS}},
+	{packages: "internal/format", ours: []string{"internal/block"}},
+	{packages: "internal/expiry", ours: []string{"internal/format"}},
+	{packages: "internal/hot"},
+	{packages: "internal/watch"},
+	{packages: "internal/use"},
+	{packages: "internal/dirsync", others: []string{pebbleVFS}},
+	{packages: "internal/residency", others: []string{ristretto}},
+	{packages: "internal/storage/files", ours: []string{"internal/format", "internal/freeze"}, others: []string{pebbleVFS}},
+	{packages: "internal/storage/remains", ours: []string{"internal/block", "internal/format", "internal/freeze", "internal/text", "internal/storage/files"}, others: []string{pebble}},
+	{packages: "internal/storage/image", ours: []string{"internal/block", "internal/format"}, others: []string{pebble}},
+	{packages: "internal/storage", ours: []string{"internal/storage/image", "internal/block", "internal/dirsync", "internal/format", "internal/freeze", "internal/probe", "internal/radix", "internal/text", "internal/seeds", "internal/storage/files", "internal/storage/remains"}, others: []string{pebble}},
+	{packages: "internal/check", ours: []string{"internal/format", "internal/storage", "internal/storage/remains"}},
+	{packages: "internal/memory", ours: []string{"internal/block", "internal/format", "internal/lastchange", "internal/residency"}},
+	{packages: "kv", ours: []string{"internal/block", "internal/check", "internal/format", "internal/memory", "internal/storage", "internal/storage/image", "internal/storage/remains", "internal/queue", "internal/gate", "internal/expiry", "internal/hot", "internal/watch", "internal/residency", "internal/probe", "internal/hash", "internal/glob", "internal/text", "internal/use"}, others: []string{pebbleVFS, xxhash}},
+	{packages: "internal/kvtest", others: []string{pebbleVFS}},
+	{packages: "internal/kvtest/seeded", ours: []string{"internal/seeds"}},
 	{packages: "module/reply"},
-	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},
-	{packages: "bitmapext", ours: []string{"kv/...", "module/..."}, others: []string{roaring}},
-	{packages: "backup", ours: []string{"kv", "kv/dirsync", "kv/storage/files"}, others: []string{pebbleVFS}},
-	{packages: "salvage", ours: []string{"kv", "kv/block", "kv/check", "kv/dirsync", "kv/format", "kv/storage", "kv/storage/remains"}, others: []string{pebbleVFS}},
-	{packages: "coreext", ours: []string{"kv", "kv/check", "kv/glob", "kv/text", "module/...", "bitmapext", "backup"}},
-	{packages: "coreext/coretest", ours: []string{"kv/...", "module/...", "coreext"}},
-	{packages: "scalableext", ours: []string{"kv/...", "module/..."}},
+	{packages: "module", ours: []string{"kv", "internal/text", "module/reply"}},
+	{packages: "bitmapext", ours: engineAnd("module/..."), others: []string{roaring}},
+	{packages: "backup", ours: []string{"kv", "internal/dirsync", "internal/storage/files"}, others: []string{pebbleVFS}},
+	{packages: "salvage", ours: []string{"kv", "internal/block", "internal/check", "internal/dirsync", "internal/format", "internal/storage", "internal/storage/remains"}, others: []string{pebbleVFS}},
+	{packages: "coreext", ours: []string{"kv", "internal/check", "internal/glob", "internal/text", "module/...", "bitmapext", "backup"}},
+	{packages: "internal/coretest", ours: engineAnd("module/...", "coreext")},
+	{packages: "scalableext", ours: engineAnd("module/...")},
 	{packages: "bloomext", ours: extension},
 	{packages: "cuckooext", ours: extension},
 	{packages: "countingext", ours: extension},
-	{packages: "portable", ours: []string{"kv/...", "module", "bitmapext", "scalableext", "bloomext", "cuckooext", "countingext"}},
-	{packages: "txn", ours: []string{"kv/...", "module/..."}},
-	{packages: "compaction", ours: []string{"kv/...", "module"}},
+	{packages: "portable", ours: engineAnd("module", "bitmapext", "scalableext", "bloomext", "cuckooext", "countingext")},
+	{packages: "txn", ours: engineAnd("module/...")},
+	{packages: "compaction", ours: engineAnd("module")},
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
-	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "portable", "salvage", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
+	{packages: ".", ours: engineAnd("bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "portable", "salvage", "metrics", "module", "coreext"), others: []string{prometheus, roaring}},
 	{packages: "guard", ours: []string{".", "kv"}, others: []string{prometheus, gobreaker, "golang.org/x/sync", "golang.org/x/time"}},
-	{packages: "dashboard/live"},
-	{packages: "dashboard", ours: []string{"kv", "kv/block", "kv/hash", "kv/text", "kv/use", "module", "scalableext", "bloomext", "cuckooext", "countingext", "dashboard/live"}},
-	{packages: "server/resp", ours: []string{"module/reply"}},
-	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},
-	{packages: "server/cluster", ours: []string{"module/reply"}},
-	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl", "server/cluster", "dashboard/live"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
-	{packages: "replica/entry", ours: []string{"kv/format"}},
-	{packages: "replica/member", ours: []string{"kv/format", "replica/entry"}, others: []string{raft, protobuf}},
-	{packages: "replica/wire", others: []string{raft, protobuf}},
-	{packages: "replica/raftlog", ours: []string{"kv/dirsync", "kv/freeze", "kv/text"}, others: []string{pebble, raft, protobuf}},
-	{packages: "replica", ours: []string{".", "kv", "kv/dirsync", "kv/format", "kv/storage", "kv/storage/files", "kv/storage/image", "replica/...", "server/cluster"}, others: []string{raft, protobuf, pebbleVFS}},
-	{packages: "replica/admin", ours: []string{"kv", "kv/text", "module/...", "replica"}},
+	{packages: "internal/live"},
+	{packages: "dashboard", ours: []string{"kv", "internal/block", "internal/hash", "internal/text", "internal/use", "module", "scalableext", "bloomext", "cuckooext", "countingext", "internal/live"}},
+	{packages: "internal/resp", ours: []string{"module/reply"}},
+	{packages: "internal/acl", ours: []string{"internal/glob", "internal/text", "module"}},
+	{packages: "internal/cluster", ours: []string{"module/reply"}},
+	{packages: "server", ours: engineAnd("internal/dirsync", "module/...", "txn", "metrics", "internal/resp", "internal/acl", "internal/cluster", "internal/live"), others: []string{prometheus, "github.com/dustin/go-humanize"}},
+	{packages: "internal/entry", ours: []string{"internal/format"}},
+	{packages: "internal/member", ours: []string{"internal/format", "internal/entry"}, others: []string{raft, protobuf}},
+	{packages: "internal/wire", others: []string{raft, protobuf}},
+	{packages: "internal/raftlog", ours: []string{"internal/dirsync", "internal/freeze", "internal/text"}, others: []string{pebble, raft, protobuf}},
+	{packages: "replica", ours: []string{".", "kv", "internal/dirsync", "internal/format", "internal/storage", "internal/storage/files", "internal/storage/image", "internal/entry", "internal/member", "internal/raftlog", "internal/wire", "internal/cluster"}, others: []string{raft, protobuf, pebbleVFS}},
+	{packages: "replica/admin", ours: []string{"kv", "internal/text", "module/...", "replica"}},
 	{packages: "cmd/kvshell/internal/crashpoint"},
 	{packages: "cmd/kvshell/internal/system"},
 	{packages: "cmd/kvshell/internal/suggest"},
@@ -130,24 +136,24 @@ var rules = []rule{
 	{packages: "cmd/kvshell/internal/progress", others: []string{"github.com/schollz/progressbar", "golang.org/x/term"}},
 	{packages: "cmd/kvshell/internal/exit", ours: []string{"kv", "module/reply", "scalableext"}},
 	{packages: "cmd/kvshell/internal/cliflags", ours: shell("exit", "suggest"), others: flagModules},
-	{packages: "cmd/kvshell/internal/cmdline", ours: []string{"module/reply", "server/resp"}},
+	{packages: "cmd/kvshell/internal/cmdline", ours: []string{"module/reply", "internal/resp"}},
 	{packages: "cmd/kvshell/internal/text"},
 	{packages: "cmd/kvshell/internal/input", ours: shell("exit", "system", "text"), others: append([]string{xxhash, "github.com/klauspost/compress"}, flagModules...)},
 	{packages: "cmd/kvshell/internal/filters", ours: slices.Concat(shell("exit", "cliflags"), kinds), others: flagModules},
-	{packages: "cmd/kvshell/internal/dedup", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "system", "tty"), []string{"kv/dirsync"}), others: slices.Concat(flagModules, []string{xxhash})},
+	{packages: "cmd/kvshell/internal/dedup", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "system", "tty"), []string{"internal/dirsync"}), others: slices.Concat(flagModules, []string{xxhash})},
 	{packages: "cmd/kvshell/internal/report", ours: slices.Concat(shell("exit", "filters"), kinds, []string{"portable"})},
 	{packages: "cmd/kvshell/internal/bench", ours: []string{"bloomext", "kv"}},
 	{packages: "cmd/kvshell/internal/tty", ours: append(shell("exit"), "module/reply"), others: []string{"golang.org/x/term"}},
-	{packages: "cmd/kvshell/internal/prompt", ours: append(shell("exit", "cmdline", "suggest", "system"), "module", "module/reply", "server/resp"), others: append([]string{"github.com/peterh/liner", "golang.org/x/term"}, flagModules...)},
-	{packages: "cmd/kvshell/internal/client", ours: append(shell("exit", "cliflags", "cmdline", "system", "text"), "module/...", "server/resp"), others: flagModules},
+	{packages: "cmd/kvshell/internal/prompt", ours: append(shell("exit", "cmdline", "suggest", "system"), "module", "module/reply", "internal/resp"), others: append([]string{"github.com/peterh/liner", "golang.org/x/term"}, flagModules...)},
+	{packages: "cmd/kvshell/internal/client", ours: append(shell("exit", "cliflags", "cmdline", "system", "text"), "module/...", "internal/resp"), others: flagModules},
 	{packages: "cmd/kvshell/internal/transfer", ours: append(shell("exit", "cmdline", "rdb"), "module/reply", "scalableext")},
 	{packages: "cmd/kvshell/internal/load", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "client")), others: flagModules},
-	{packages: "cmd/kvshell/internal/serve", ours: append(shell("cliflags", "exit", "system", "text", "suggest"), "kv", "module", "server", "server/...", "dashboard", "replica", "replica/admin", "replica/member"), others: append([]string{"github.com/mdlayher/sdnotify"}, flagModules...)},
-	{packages: "cmd/kvshell/internal/reference", ours: []string{"replica", "replica/admin", ".", "kv", "module/...", "server", "server/cluster", "server/resp"}},
-	{packages: "cmd/kvshell/internal/servertest", ours: append(shell("cmdline"), ".", "kv", "module/...", "server", "server/resp")},
+	{packages: "cmd/kvshell/internal/serve", ours: append(shell("cliflags", "exit", "system", "text", "suggest"), "kv", "module", "server", "internal/resp", "internal/acl", "internal/cluster", "dashboard", "replica", "replica/admin", "internal/member"), others: append([]string{"github.com/mdlayher/sdnotify"}, flagModules...)},
+	{packages: "cmd/kvshell/internal/reference", ours: []string{"replica", "replica/admin", ".", "kv", "module/...", "server", "internal/cluster", "internal/resp"}},
+	{packages: "cmd/kvshell/internal/servertest", ours: append(shell("cmdline"), ".", "kv", "module/...", "server", "internal/resp")},
 	{packages: "cmd/kvshell", ours: []string{"..."}, others: []string{"..."}},
-	{packages: "examples/...", ours: public},
-	{packages: "bench/...", ours: public},
+	{packages: "examples/...", ours: append(public, "examples/..."), others: []string{xxhash}},
+	{packages: "bench/...", ours: append(public, "internal/...")},
 	{packages: "tests/...", ours: []string{"..."}, others: []string{"..."}, storage: true},
 }
 
@@ -224,8 +230,8 @@ func TestArrows_seeded(t *testing.T) {
 	for name, p := range listPackages(t, "linux") {
 		imports := slices.Concat(p.TestImports, p.XTestImports)
 		makesStores := slices.Contains(imports, modulePath+"/kv") || slices.Contains(imports, modulePath)
-		if makesStores && relative(name) != "tests/crash" && !slices.Contains(imports, modulePath+"/kv/kvtest/seeded") {
-			t.Errorf("the tests of %s must import kv/kvtest/seeded", name)
+		if makesStores && relative(name) != "tests/crash" && !slices.Contains(imports, modulePath+"/internal/kvtest/seeded") {
+			t.Errorf("the tests of %s must import internal/kvtest/seeded", name)
 		}
 	}
 }
@@ -282,29 +288,29 @@ func TestArrows_rules(t *testing.T) {
 		allowed       bool
 	}{
 		{"kv", "sync/atomic", true},
-		{"kv", own + "kv/block", true},
+		{"kv", own + "internal/block", true},
 		{"kv", pebble + "/v2/vfs", true},
 		{"kv", ristretto + "/v2", false},
-		{"kv/residency", ristretto + "/v2", true},
-		{"kv/residency", own + "kv/block", false},
+		{"internal/residency", ristretto + "/v2", true},
+		{"internal/residency", own + "internal/block", false},
 		{"kv", roaring + "/v2", false},
 		{"kv", own + "kv/unlisted", false},
 		{"kv", own + "txn", false},
 		{"kv", modulePath, false},
-		{"kv/block", roaring + "/v2", true},
-		{"kv/block", pebble + "/v2", false},
-		{"kv/block", own + "kv", false},
-		{"kv/probe", xxhash + "/v2", true},
-		{"kv/probe", own + "kv/block", false},
+		{"internal/block", roaring + "/v2", true},
+		{"internal/block", pebble + "/v2", false},
+		{"internal/block", own + "kv", false},
+		{"internal/probe", xxhash + "/v2", true},
+		{"internal/probe", own + "internal/block", false},
 		{"module/reply", own + "kv", false},
 		{"module/reply", xxhash + "/v2", false},
-		{"kv/freeze", pebble + "/v2/vfs", true},
-		{"kv/freeze", "github.com/cockroachdb/pebble-tools", false},
-		{"replica/raftlog", pebble + "/v2", true},
-		{"replica/raftlog", own + "kv/storage", false},
-		{"replica/raftlog", own + "replica/member", false},
-		{"replica/member", pebble + "/v2", false},
-		{"kv/storage", raft + "/v3", false},
+		{"internal/freeze", pebble + "/v2/vfs", true},
+		{"internal/freeze", "github.com/cockroachdb/pebble-tools", false},
+		{"internal/raftlog", pebble + "/v2", true},
+		{"internal/raftlog", own + "internal/storage", false},
+		{"internal/raftlog", own + "internal/member", false},
+		{"internal/member", pebble + "/v2", false},
+		{"internal/storage", raft + "/v3", false},
 		{"scalableext", own + "kv", true},
 		{"scalableext", own + "bloomext", false},
 		{"bloomext", own + "scalableext", true},
@@ -323,17 +329,17 @@ func TestArrows_rules(t *testing.T) {
 		{"guard", own + "bloomext", false},
 		{".", ristretto + "/v2", false},
 		{"server", own + "txn", true},
-		{"server", own + "dashboard/live", true},
+		{"server", own + "internal/live", true},
 		{"server", own + "dashboard", false},
 		{"dashboard", own + "server", false},
 		{"dashboard", own + "bloomext", true},
 		{"server", modulePath, false},
-		{"server/acl", own + "module", true},
+		{"internal/acl", own + "module", true},
 		{"kv", own + "module", false},
 		{"kv", own + "module/reply", false},
 		{"module", own + "coreext", false},
 		{"coreext", own + "bloomext", false},
-		{"server/acl", own + "server", false},
+		{"internal/acl", own + "server", false},
 		{"cmd/kvshell", modulePath, true},
 		{"cmd/kvshell", own + "server", true},
 		{"cmd/kvshell", "github.com/spf13/cobra", true},

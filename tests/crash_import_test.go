@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/tests/crash"
 	"github.com/sievekv/sievekv/tests/faultfs"

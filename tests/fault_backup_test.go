@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/backup"
+	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 

@@ -14,10 +14,10 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/txn"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/txn"
 )
 

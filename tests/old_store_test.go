@@ -14,7 +14,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/bloomext"
-	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )

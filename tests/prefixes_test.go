@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/internal/text"
 )
 
 // prefixed is an error's text that begins with the name of a package.

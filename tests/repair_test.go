@@ -14,9 +14,9 @@ import (
 
 	"github.com/sievekv/sievekv/backup"
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/salvage"
 )
 

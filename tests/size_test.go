@@ -85,7 +85,7 @@ func TestSize(t *testing.T) {
 	if s := sizeOf(t, "kv"); s.lines > 8640 || s.longest > 450 || s.names > 130 {
 		t.Errorf("kv has %d lines, %d in one file, and %d exported names; want 8640, 450 and 130 at most", s.lines, s.longest, s.names)
 	}
-	if s := sizeOf(t, "kv/storage"); s.longest > 450 || s.methods["Store"] > 20 || s.methods["Batch"] > 15 {
-		t.Errorf("kv/storage has %d lines in one file and exported methods %v; want 450, 20 of Store and 15 of Batch at most", s.longest, s.methods)
+	if s := sizeOf(t, "internal/storage"); s.longest > 450 || s.methods["Store"] > 20 || s.methods["Batch"] > 15 {
+		t.Errorf("internal/storage has %d lines in one file and exported methods %v; want 450, 20 of Store and 15 of Batch at most", s.longest, s.methods)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/kv/use"
+	"github.com/sievekv/sievekv/internal/use"
 	"github.com/sievekv/sievekv/module"
 )
 

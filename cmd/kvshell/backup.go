@@ -16,8 +16,8 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
+	"github.com/sievekv/sievekv/internal/dirsync"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/dirsync"
 )
 
 func (sh *shell) backupCommand() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
-	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/internal/kvtest"
 )
 
 // Lines that XXH64 does not tell apart, whatever its seed, are different lines to dedup.

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/server/resp"
+	"github.com/sievekv/sievekv/internal/resp"
 )
 
 // limited is a server whose process may have few descriptors.

@@ -18,8 +18,8 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
+	"github.com/sievekv/sievekv/internal/dirsync"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/dirsync"
 	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/scalableext"
 )

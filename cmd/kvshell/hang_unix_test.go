@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // diligent is a client that writes until the server has gone.

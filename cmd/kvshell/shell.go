@@ -20,8 +20,8 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
+	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/replica"
 	"github.com/sievekv/sievekv/scalableext"
 )

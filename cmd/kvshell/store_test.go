@@ -18,8 +18,8 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
+	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/salvage"
 )
 

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // mayUseStdout are the functions that use standard output by itself. All others print by write, writeJSON, print and page,

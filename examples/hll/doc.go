@@ -12,7 +12,7 @@
 //
 //   - Choose the blocks. An object has layers of equal blocks; a write stores
 //     only the bits or slots it changes, so let an operation change few, of one
-//     block. Bits that are only ever set are the family block.FamilyBits.
+//     block. Bits that are only ever set are the family kv.FamilyBits.
 //   - A kv.Type has a name for TYPE, a format version, and Open, which decodes
 //     the object's parameters into the module's own value: kv.As returns that
 //     value, or the error for a missing key or another type. Verify, if there

@@ -7,9 +7,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
@@ -17,8 +16,8 @@ import (
 // The registers are the words of one layer: register i is word i%1024 of block i/1024. The parameters of a counter
 // are the seed of its hashes, 8 bytes, little-endian. Stored: a change needs another version in counterType.
 const (
-	numBlocks     = numRegisters / block.MaxWords
-	linesPerBlock = block.MaxLines
+	numBlocks     = numRegisters / kv.BlockWords
+	linesPerBlock = kv.BlockLines
 	paramsLen     = 8
 )
 
@@ -59,7 +58,7 @@ type counter struct {
 
 func openCounter(o *kv.Object) (any, error) {
 	params, layers := o.Params(), o.Layers()
-	if len(params) != paramsLen || len(layers) != 1 || o.Family() != block.FamilyBits {
+	if len(params) != paramsLen || len(layers) != 1 || o.Family() != kv.FamilyBits {
 		return nil, fmt.Errorf("%w: counter of %d layers of %v with parameters %x",
 			kv.ErrCorrupt, len(layers), o.Family(), params)
 	}
@@ -74,7 +73,7 @@ func staged(w *kv.Writer, key []byte, seed uint64) (*counter, error) {
 	o, err := w.Object(key)
 	if err == nil && o == nil {
 		o, err = w.Create(key, kv.Spec{
-			Type: counterType, Family: block.FamilyBits, Params: binary.LittleEndian.AppendUint64(nil, seed),
+			Type: counterType, Family: kv.FamilyBits, Params: binary.LittleEndian.AppendUint64(nil, seed),
 			Layers: []kv.LayerSpec{{Layout: kv.LayoutNative, Blocks: numBlocks, Lines: linesPerBlock}},
 		})
 	}
@@ -87,9 +86,11 @@ func staged(w *kv.Writer, key []byte, seed uint64) (*counter, error) {
 // add stages the adding of an item and reports whether that changes the counter:
 // an item whose bit is set costs nothing, another an operand of a few bytes.
 func (h *counter) add(w *kv.Writer, item []byte) (bool, error) {
-	register, rank := place(probe.Sum64Seed(item, h.seed))
-	position := uint16(register%block.MaxWords*64) + uint16(rank)
-	n, err := w.SetBits(h.object, h.table, register/block.MaxWords, []uint16{position})
+	digest := xxhash.NewWithSeed(h.seed)
+	_, _ = digest.Write(item) // it never fails
+	register, rank := place(digest.Sum64())
+	position := uint16(register%kv.BlockWords*64) + uint16(rank)
+	n, err := w.SetBits(h.object, h.table, register/kv.BlockWords, []uint16{position})
 	return n > 0, err
 }
 
@@ -99,7 +100,7 @@ func (h *counter) unite(w *kv.Writer, other *counter) error {
 		return fmt.Errorf("hll: counters cannot be merged: seed of hashes of %q is %d, of %q %d",
 			h.object.Key(), h.seed, other.object.Key(), other.seed)
 	}
-	words := make([]uint64, block.MaxWords)
+	words := make([]uint64, kv.BlockWords)
 	var positions []uint16
 	for blk := range uint64(numBlocks) {
 		if err := w.ReadBlock(other.object, other.table, blk, words); err != nil {
@@ -141,7 +142,7 @@ func (verifier) Block(_ *kv.Layer, blk uint64, words []uint64) error {
 	for i, word := range words {
 		if word>>(maxRank+1) != 0 {
 			return fmt.Errorf("%w: register %d is %#x, with bits above %d",
-				kv.ErrCorrupt, blk*block.MaxWords+uint64(i), word, maxRank)
+				kv.ErrCorrupt, blk*kv.BlockWords+uint64(i), word, maxRank)
 		}
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // What can be wrong with a store after a crash. Every error of this package that is about one is one of these, or

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/internal/format"
 )
 
 // Chunk is a chunk of a dump, and the number that LOADCHUNK takes with it.

@@ -3,7 +3,7 @@ package forge_test
 import (
 	"testing"
 
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/tests/forge"
 )
 

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sievekv/sievekv/internal/format"
+	"github.com/sievekv/sievekv/internal/storage"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // Group is stores with one log.

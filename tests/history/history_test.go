@@ -11,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv/cuckooext"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 )

@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/glob"
+	"github.com/sievekv/sievekv/internal/glob"
 	"github.com/sievekv/sievekv/tests/process"
 	"github.com/sievekv/sievekv/tests/wire"
 )

@@ -176,8 +176,8 @@ var areas = []area{
 			NewCollector Once OnceTx beginOnce encoded runOnce unfiltered`,
 	},
 	{
-		pkg:   "./kv/memory",
-		tests: []string{"./kv/memory", "./kv"},
+		pkg:   "./internal/memory",
+		tests: []string{"./internal/memory", "./kv"},
 		functions: `
 			(*Layer).Close (*Layer).Install (*Layer).Release (*Layer).ReplaceZero (*Object).Init (*Object).MoveOn
 			(*Object).Begin (*Object).SetTimed (*Object).begin (*SlotSection).Block (*SlotSection).Note (*SlotSection).Valid
@@ -213,8 +213,8 @@ var areas = []area{
 			enterTransaction (*live).load (*live).find (*live).section (*live).valid`,
 	},
 	{
-		pkg:   "./kv/block",
-		tests: []string{"./kv/block", "./kv/storage", "./kv", "./bloomext"},
+		pkg:   "./internal/block",
+		tests: []string{"./internal/block", "./internal/storage", "./kv", "./bloomext"},
 		functions: `
 			(*BitSet).AddItems (*BitSet).AddTo (*BitSet).AppendChange (*BitSet).Expand (*Patcher).Patch (*BitSet).Set (*BitSet).spread
 			(*Joiner).Append (*Joiner).appendItems (*Joiner).appendPositions (*Joiner).appendRun (*Joiner).appendSlots (*Joiner).merge
@@ -222,23 +222,23 @@ var areas = []area{
 			Decode LastOfEach firstHash preferItems putPositions`,
 	},
 	{
-		pkg:       "./kv/check",
-		tests:     []string{"./kv/check", "./salvage", "./tests"},
+		pkg:       "./internal/check",
+		tests:     []string{"./internal/check", "./salvage", "./tests"},
 		functions: `(*Checker).Repair (*Checker).header (*Checker).wakeNotes (*object).wake`,
 	},
 	{
-		pkg:       "./kv/expiry",
+		pkg:       "./internal/expiry",
 		tests:     []string{"./kv"},
 		functions: `(*Hint).Due (*Hint).First (*Hint).Leave (*Hint).Raise (*Hint).Take`,
 	},
 	{
-		pkg:       "./kv/format",
-		tests:     []string{"./kv/format", "./kv/storage", "./kv"},
+		pkg:       "./internal/format",
+		tests:     []string{"./internal/format", "./internal/storage", "./kv"},
 		functions: `DecodeHeaderShared DecodeSidecar DecodeStoreMeta KeepsString`,
 	},
 	{
-		pkg:   "./kv/freeze",
-		tests: []string{"./kv/freeze", "./kv/storage"},
+		pkg:   "./internal/freeze",
+		tests: []string{"./internal/freeze", "./internal/storage"},
 		functions: `
 			(*FS).Create (*FS).Freeze (*FS).Link (*FS).MkdirAll (*FS).Open (*FS).OpenDir (*FS).Rename (*FS).ReuseForWrite
 			(*FS).Stat (*FS).change (*FS).changeIfNotFrozen (*FS).completed (*FS).openForWriting (*FS).other (*FS).retry
@@ -248,55 +248,55 @@ var areas = []area{
 			(*vitalFile).SyncTo (*vitalFile).Write (*vitalFile).allocate EachRecord decodeSeal mark shortWrite`,
 	},
 	{
-		pkg:   "./kv/gate",
-		tests: []string{"./kv/gate"},
+		pkg:   "./internal/gate",
+		tests: []string{"./internal/gate"},
 		functions: `
 			(*Gate).GiveUp (*Gate).Join (*Gate).Press (*Gate).RUnlock (*Gate).Refuse (*Gate).TryRLock (*Gate).Unlock
 			(*Gate).WhileAlone (*Gate).firstAlone (*Gate).letIn (*Gate).letShare (*Gate).mark (*Gate).tick (*Gate).ticked
 			(*Idle).Start (*Idle).TooLong (*Uses).Begin (*Uses).End Inside Run runIsOnStack`,
 	},
 	{
-		pkg:       "./kv/glob",
-		tests:     []string{"./kv/glob", "./coreext"},
+		pkg:       "./internal/glob",
+		tests:     []string{"./internal/glob", "./coreext"},
 		functions: `(*Pattern).Match New bracketed`,
 	},
 	{
-		pkg:   "./kv/hash",
-		tests: []string{"./kv/hash"},
+		pkg:   "./internal/hash",
+		tests: []string{"./internal/hash"},
 		functions: `
 			(*highway).rest (*table).fold (*table).sumPairs Decode Function.Sum NewSecret SumHighway SumMurmur3Twice expand
 			murmur3.end murmur64A`,
 	},
 	{
-		pkg:   "./kv/hot",
-		tests: []string{"./kv/hot"},
+		pkg:   "./internal/hot",
+		tests: []string{"./internal/hot"},
 		functions: `
 			(*Cache).BeginAll (*Cache).End (*Cache).EndAll (*Cache).Fill (*Cache).Try (*shard).begin (*shard).get
 			(*store).evict (*store).find (*store).put New entry.setValue`,
 	},
 	{
-		pkg:       "./kv/probe",
-		tests:     []string{"./kv/probe", "./bloomext"},
+		pkg:       "./internal/probe",
+		tests:     []string{"./internal/probe", "./bloomext"},
 		functions: `(*Draft).copy (*Layout).Prepare (*Layout).SameBlock NewDraft request.layout`,
 	},
 	{
-		pkg:       "./kv/queue",
-		tests:     []string{"./kv/queue"},
+		pkg:       "./internal/queue",
+		tests:     []string{"./internal/queue"},
 		functions: `(*Queue).Add (*Queue).Take (*Queue).TakeAll`,
 	},
 	{
-		pkg:       "./kv/radix",
-		tests:     []string{"./kv/radix"},
+		pkg:       "./internal/radix",
+		tests:     []string{"./internal/radix"},
 		functions: `Sort`,
 	},
 	{
-		pkg:       "./kv/residency",
+		pkg:       "./internal/residency",
 		tests:     []string{"./kv"},
 		functions: `(*Residency).Remove`,
 	},
 	{
-		pkg:   "./kv/storage",
-		tests: []string{"./kv/storage", "./kv", "./backup", "./salvage"},
+		pkg:   "./internal/storage",
+		tests: []string{"./internal/storage", "./kv", "./backup", "./salvage"},
 		functions: `
 			(*Batch).SetBits (*Batch).addTo (*Batch).end (*Store).AwaitRoom (*Store).Commit (*Store).pendLocked (*Store).Compact (*Store).End (*Store).Metrics (*Store).backup
 			(*Store).backupError (*Store).checkSidecar (*Store).keysOf (*Store).mustSpare (*Store).open
@@ -309,8 +309,8 @@ var areas = []area{
 			writeFileSync`,
 	},
 	{
-		pkg:   "./kv/storage/remains",
-		tests: []string{"./kv/storage/remains", "./salvage"},
+		pkg:   "./internal/storage/remains",
+		tests: []string{"./internal/storage/remains", "./salvage"},
 		functions: `
 			(*checker).table (*decoder).bytes (*decoder).key (*decoder).table (*decoder).uvarint (*examination).changedLater
 			(*examination).commits (*examination).formatMarker (*examination).found1 (*examination).guess
@@ -323,13 +323,13 @@ var areas = []area{
 			manifestNumber marker plain readManifest`,
 	},
 	{
-		pkg:       "./kv/text",
-		tests:     []string{"./kv/text", "./coreext"},
+		pkg:       "./internal/text",
+		tests:     []string{"./internal/text", "./coreext"},
 		functions: `Plain`,
 	},
 	{
-		pkg:       "./kv/watch",
-		tests:     []string{"./kv", "./txn", "./kv/watch"},
+		pkg:       "./internal/watch",
+		tests:     []string{"./kv", "./txn", "./internal/watch"},
 		functions: `(*Table).Remove (*Table).Set`,
 	},
 	{
@@ -390,15 +390,15 @@ var areas = []area{
 			shutdown slowCopy`,
 	},
 	{
-		pkg:   "./server/acl",
-		tests: []string{"./server/acl"},
+		pkg:   "./internal/acl",
+		tests: []string{"./internal/acl"},
 		functions: `
 			(*Lists).Load (*Lists).Login (*Lists).Remove (*Lists).change (*User).Check (*rules).accepts (*rules).apply
 			(*selector).allowsKey (*selector).applyCommands (*selector).set`,
 	},
 	{
-		pkg:       "./server/resp",
-		tests:     []string{"./server/resp", "./server"},
+		pkg:       "./internal/resp",
+		tests:     []string{"./internal/resp", "./server"},
 		functions: `(*Decoder).Next (*Decoder).Shrink (*Decoder).room`,
 	},
 	{

@@ -1,11 +1,11 @@
 package main
 
 func inLog(name, file, old, changed string) mutation {
-	return mutation{name: name, edits: []edit{{"replica/raftlog/" + file, old, changed}}, pkg: "./replica/raftlog", tests: "^Test"}
+	return mutation{name: name, edits: []edit{{"internal/raftlog/" + file, old, changed}}, pkg: "./internal/raftlog", tests: "^Test"}
 }
 
 func inWire(name, file, old, changed string) mutation {
-	return mutation{name: name, edits: []edit{{"replica/wire/" + file, old, changed}}, pkg: "./replica/wire", tests: "^Test"}
+	return mutation{name: name, edits: []edit{{"internal/wire/" + file, old, changed}}, pkg: "./internal/wire", tests: "^Test"}
 }
 
 // logs are what keeps a member's log whole, and strangers out of a group.

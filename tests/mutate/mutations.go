@@ -32,7 +32,7 @@ func inKV(name string, edits ...edit) mutation {
 }
 
 func inPending(name string, edits ...edit) mutation {
-	return mutation{name: name, edits: edits, pkg: "./kv/storage", tests: "^Test(Index|Pend)"}
+	return mutation{name: name, edits: edits, pkg: "./internal/storage", tests: "^Test(Index|Pend)"}
 }
 
 func inCounting(name, tests string, e edit) mutation {
@@ -44,7 +44,7 @@ func inServer(name, tests string, edits ...edit) mutation {
 }
 
 func inDecoder(name, old, changed string) mutation {
-	return mutation{name: name, edits: []edit{{"server/resp/decoder.go", old, changed}}, pkg: "./server/resp", tests: "^TestDecoder(_|$)"}
+	return mutation{name: name, edits: []edit{{"internal/resp/decoder.go", old, changed}}, pkg: "./internal/resp", tests: "^TestDecoder(_|$)"}
 }
 
 // mutations are all of them, an area a file. Here are only those of protocols, storage and transactions, where a change

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/acl"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/acl"
 )
 
 // userCommands is how many commands each random user is asked about.

@@ -16,11 +16,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/cluster"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/cluster"
 )
 
 // trio is three servers of a group without consensus: who leads is decided here. What a real group has in common they have

@@ -18,8 +18,8 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/coreext"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/server"
 )
 

@@ -1,6 +1,6 @@
 // Package shadow compares the answers that filters give from memory with those of snapshots, while the store changes in every way.
 //
-// A section of memory (package kv/memory) promises that what it has read was true at one moment after it began. So a test takes a
+// A section of memory (package internal/memory) promises that what it has read was true at one moment after it began. So a test takes a
 // snapshot inside the section before it asks, and another one after that. Of slots an answer is that of the second snapshot. Bits
 // may be set meanwhile: what the first snapshot has, memory has, and what memory has, the second snapshot has.
 //
@@ -25,8 +25,8 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/memory"
 	"github.com/sievekv/sievekv/module"
 )
 

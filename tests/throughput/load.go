@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/server/resp"
+	"github.com/sievekv/sievekv/internal/resp"
 )
 
 // load is a command with arguments that differ from one to the next.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sievekv/sievekv/replica/entry"
+	"github.com/sievekv/sievekv/internal/entry"
 )
 
 // upgrade replaces the program of the members, one after the other, while clients write. The first of them goes back to the older

@@ -6,7 +6,7 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
-	"github.com/sievekv/sievekv/replica/member"
+	"github.com/sievekv/sievekv/internal/member"
 )
 
 // disk is what a node has stored: its log, and the state of its machine. Each of them is a list of the states that the writes since

@@ -8,8 +8,8 @@ import (
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
-	"github.com/sievekv/sievekv/replica/entry"
-	"github.com/sievekv/sievekv/replica/member"
+	"github.com/sievekv/sievekv/internal/entry"
+	"github.com/sievekv/sievekv/internal/member"
 )
 
 // scene is a healthy group of three that has committed some records, with a disk that is synced, and what it was before.

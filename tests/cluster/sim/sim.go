@@ -1,4 +1,4 @@
-// Package sim runs a group of members (replica/member) on virtual disks, clocks and a virtual network, one step at a time, in an
+// Package sim runs a group of members (internal/member) on virtual disks, clocks and a virtual network, one step at a time, in an
 // order that a seed decides. After each step it looks whether the group kept its promises.
 //
 // What may happen at any step: a message is lost, doubled, late, or in another order; a link works one way or not at all; a node
@@ -18,8 +18,8 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
-	"github.com/sievekv/sievekv/replica/entry"
-	"github.com/sievekv/sievekv/replica/member"
+	"github.com/sievekv/sievekv/internal/entry"
+	"github.com/sievekv/sievekv/internal/member"
 )
 
 // Options say what a run does.

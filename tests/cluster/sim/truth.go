@@ -11,8 +11,8 @@ import (
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
-	"github.com/sievekv/sievekv/replica/entry"
-	"github.com/sievekv/sievekv/replica/member"
+	"github.com/sievekv/sievekv/internal/entry"
+	"github.com/sievekv/sievekv/internal/member"
 )
 
 // truth is what the group has promised so far.

@@ -15,10 +15,10 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/servertest"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 func clientOf(t *testing.T, endpoint string) *Client {

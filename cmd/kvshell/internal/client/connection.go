@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // connection is a connection to a server. A goroutine reads what the server sends. So the client notices that the

@@ -5,8 +5,8 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // Words returns the words of a command.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
-	"github.com/sievekv/sievekv/kv/dirsync"
+	"github.com/sievekv/sievekv/internal/dirsync"
 )
 
 // tailLength is how many bytes at the end of OUT the hash in the record is of.

@@ -12,7 +12,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
-	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

@@ -22,9 +22,9 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
+	"github.com/sievekv/sievekv/internal/kvtest"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 	"github.com/sievekv/sievekv/module"
 )
 

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 const (

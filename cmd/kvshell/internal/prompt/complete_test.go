@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
 )
 
 // However many keys there are, few are offered, and not all are looked at.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/suggest"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
-	"github.com/sievekv/sievekv/server/resp"
+	"github.com/sievekv/sievekv/internal/resp"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/cluster"
 	"github.com/sievekv/sievekv/replica"
 	"github.com/sievekv/sievekv/replica/admin"
-	"github.com/sievekv/sievekv/server/cluster"
 )
 
 // groupOfOne is the group of the store in which the examples of a group's commands run: it has no other members.

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/replica/admin"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // examplesVary are the commands whose replies have numbers that differ from run to run: they count background work.

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	kvuse "github.com/sievekv/sievekv/kv/use"
+	kvuse "github.com/sievekv/sievekv/internal/use"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

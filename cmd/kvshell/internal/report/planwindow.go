@@ -6,7 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
-	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/internal/probe"
 )
 
 // windowPlan is what plan prints about a Bloom filter that forgets, with all of its slices, each of which has its share of the

@@ -11,7 +11,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
-	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

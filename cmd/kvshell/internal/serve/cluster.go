@@ -17,9 +17,9 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
+	"github.com/sievekv/sievekv/internal/member"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/replica"
-	"github.com/sievekv/sievekv/replica/member"
 )
 
 // ClusterFlags are the flags of a store that is a member of a group.

@@ -12,10 +12,10 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/text"
+	"github.com/sievekv/sievekv/internal/acl"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/acl"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // readSecrets reads the passwords and the users. It tries the users with the commands of the table: a store must not be

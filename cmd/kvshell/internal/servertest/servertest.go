@@ -22,11 +22,11 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // Server is a simple server of a store in memory. It has commands for tests that real servers do not have, such as

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb/rdbtest"
-	_ "github.com/sievekv/sievekv/kv/kvtest/seeded"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/tests/forge"
 	"github.com/sievekv/sievekv/tests/redisbloom"
 )

@@ -17,7 +17,7 @@ import (
 const dedupAbout = `Lines a second of programs that print each different line once, from the start of the process to its end.
 The first list has the numbers from 1 in random order. ` + "`dedup -o`" + ` writes them to a file, keeps what it has seen on disk
 and can be killed at any time; "again" is the same command once more on the same store, which finds nothing new. awk and
-sort begin anew each time and keep nothing; they also print nothing twice, while dedup may take a new line for a known one
+sort begin again each time and keep nothing; they also print nothing twice, while dedup may take a new line for a known one
 (one in a million at most). The second list is examples/crawl-urls.txt.gz 100 times, each line after the number of its
 round: half of its lines are different.`
 
@@ -61,7 +61,7 @@ func dedup(b *bench) error {
 			continue
 		}
 		d.rows(what+", --capacity "+capacity, d.fresh, figureAtLeast(2e6), rounds < 100)
-		b.note("The example list %d times has %s lines, of which dedup printed %d.", rounds, format(float64(lines)), d.printed)
+		b.note("The example list %d times has %s lines; dedup printed %d.", rounds, format(float64(lines)), d.printed)
 	}
 	return nil
 }

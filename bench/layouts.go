@@ -8,7 +8,7 @@ import (
 )
 
 const layoutsAbout = `Commands a second, and for BF.MADD items, on filters with the compatible layout, which is RedisBloom's bit
-for bit, beside the same commands on filters with the native one, of one ` + "`kvshell serve`" + `. The client and the commands are those of "server", also
+for bit, beside the same commands on filters with the native one, of one ` + "`kvshell serve`" + `. The client and the commands are as in "server", also
 without pipelines. Filters are made at 1 %. The bits of an item are all over a compatible filter, and in one line of 64 bytes of a
 native one: an add to a large compatible filter writes as many blocks as the item has bits, and a batch of adds one operand for
 each block that it changes. Cuckoo filters are made with the defaults of the layout, which are not the same.`

@@ -10,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv"
 )
 
-const librariesAbout = `Cuckoo and counting filters of sievekv beside those of libraries that keep theirs in memory only, with a
+const librariesAbout = `Cuckoo and counting filters of sievekv beside filters of libraries that keep them in memory only, with a
 million items of 16 bytes (with --quick 200,000). Adds and deletes of sievekv are stored, not synced. Cuckoo filters: sievekv and linvon have
 fingerprints of 16 bits, seiflotfy of 8, BoomFilters is asked for a rate of 0.1 %. Counting filters have a rate of 1 %. The filter of go-zero is not among them,
 nor among the Bloom filters: it keeps its bits in a Redis server, and runs a Lua script there for each item.`

@@ -17,7 +17,7 @@ How the figures are made:
 
 - What is compared is measured in turn, several times. A table has the median of each side.
 - "ratio" is the figure of sievekv divided by the peer's, for each repetition, and of these ratios the median. "lowest to
-  highest" are those of all repetitions. For times (ns, ms), sizes and rates of errors a low ratio is good, for figures per
+  highest" are the extremes of all repetitions. For times (ns, ms), sizes and rates of errors a low ratio is good, for figures per
   second a high one.
 - "must" is what this project asks of itself, and "met" whether the figures of this run are as they must be. "(reduced)"
   means that the run had fewer items than the must is about, as with ` + "`--quick`" + `.

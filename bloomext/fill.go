@@ -8,13 +8,15 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// A layer that is to be filled from a long log is first made in memory, where an item takes a small part of the time that it
-// takes in a commit. Then it is stored, some blocks in each commit. Nothing looks at it before, so all of this is done beside adds. The
-// hashes that they append to the log meanwhile are put in by fill. If the store is closed before all blocks are stored,
-// fill puts the whole log in: what is stored already is a part of that.
+// A layer that is to be filled from a long log is first made in memory, where an item takes a small part of the time
+// that it takes in a commit. Its blocks are then stored, some in each commit. Nobody reads the layer before it is full,
+// so adds go on meanwhile. fill puts in the hashes that these adds append to the log. If the store is closed before all
+// blocks are stored, fill puts in the whole log: the stored blocks have items of the log alone. Meanwhile the layer
+// takes its size in memory, which the cache does not count: at most 14 MB for a log of 64 MiB, at 1 %. One filter of a
+// store is filled at a time.
 
 const (
-	// fewFilled is the number of hashes up to which a log is short: filling takes one commit or few.
+	// fewFilled is the length up to which a log is short: filling from it takes one commit or a few.
 	fewFilled = 1024
 
 	// mostAhead is the most bytes of a layer that is made in memory. Larger ones are filled by commits alone. A log of the
@@ -22,7 +24,7 @@ const (
 	mostAhead = 64 << 20
 )
 
-// ahead is a layer made in memory of the first n hashes of a log.
+// ahead is a layer made in memory from the first n hashes of a log.
 type ahead struct {
 	object, layer uint64 // of the filter, and the number of the layer
 	n             uint64
@@ -32,7 +34,7 @@ type ahead struct {
 	step          uint64   // blocks in one commit
 }
 
-// filledAhead returns how many hashes of a log of so many are put into a layer in memory.
+// filledAhead returns how many hashes of a log of the given length go into a layer in memory.
 func filledAhead(to *layer, length uint64) uint64 {
 	n := min(length, to.capacity)
 	if n <= fewFilled || to.layout.Bits()/8 > mostAhead {

@@ -19,7 +19,7 @@ import (
 // A filter that grows from a log of its items: see scalableext.Log for how. Layers has neither the log nor the layer that is
 // being filled.
 
-// grown reports whether the filter grows so, or did until its log was dropped.
+// grown reports whether the filter grows from a log, or did until the log was dropped.
 func (f *filter) grown() bool { return f.chain.Params.Growth == scalableext.Logged }
 
 // covered returns the number of layers, newest first, that the log covers, 0 if there is none.
@@ -30,8 +30,8 @@ func (f *filter) covered() int {
 	return len(f.layers) - f.chain.Base
 }
 
-// sure has hashes that the log of a filter need not have once more: they were added to the log since the filter was opened,
-// or a layer has them that the log does not cover. A hash has one place in it.
+// sure remembers hashes that need not be logged again: they were added to the log since the filter was opened, or a
+// layer that the log does not cover has them. Each hash has one place in it.
 type sure struct {
 	hashes atomic.Pointer[[]atomic.Uint64] // made when the first is added; its length is a power of two
 }
@@ -47,7 +47,8 @@ func (s *sure) has(h uint64) bool {
 	return hashes != nil && h != 0 && (*hashes)[h&uint64(len(*hashes)-1)].Load() == h
 }
 
-// add adds a hash, in a filter for so many items. The commit that added it to the log must have been applied.
+// add remembers a hash of a filter for the given number of items. The commit that added the hash to the log must have
+// been applied.
 func (s *sure) add(h, capacity uint64) {
 	hashes := s.hashes.Load()
 	if hashes == nil {
@@ -82,15 +83,16 @@ func (f *Filter) logging() *filter {
 // made reports whether a hash was added. As long as no item comes again, hashes are not remembered.
 func (s *sure) made() bool { return s.hashes.Load() != nil }
 
-// remember notes that the log of a filter has a hash, or need not have it. Before is what logging returned before the commit:
-// if it still does, the hash was added to that filter, and to its log.
+// remember notes that the log of a filter has a hash, or need not have it. Before is what logging returned before the
+// commit: if logging still returns it, the hash was added to that filter and to its log.
 func (f *Filter) remember(before *filter, h uint64) {
 	if before == f.logging() {
 		before.sure.add(h, before.capacity())
 	}
 }
 
-// noted is seen for an add: present is true if the filter has the item, and the log need not have it once more.
+// noted is seen for an add: known means that the answer is sure, and present that the filter has the item and its hash
+// need not be logged again.
 func (f *filter) noted(db *kv.DB, s memory.Section, h uint64) (present, known bool) {
 	n := f.covered()
 	if present, known = f.seen(db, s, h, f.layers); !present || n == 0 || f.sure.has(h) {
@@ -112,9 +114,9 @@ func (s *stager) addLogged(h uint64) (bool, error) {
 	return added, s.log([]uint64{h}, []bool{added})
 }
 
-// logStaged appends the hashes of items that were staged to the log, if there is one. It returns their number, and the error of
-// staging what is behind them, which may have had no room. The log may have begun or ended while they were staged: then those before are
-// in layers that it does not cover, or need no log.
+// logStaged appends the hashes of staged items to the log, if there is one. It returns the number of items, and staged,
+// the error of staging the items behind them, which may have had no room. The log may have begun or ended while items
+// were staged: the earlier items are then in layers that the log does not cover, or need no log.
 func logStaged[T any](s *stager, items []T, added []bool, staged error, sum func(hash.Function, T) uint64) (int, error) {
 	if s.c.chain.Log == nil {
 		return len(items), staged
@@ -129,7 +131,7 @@ func logStaged[T any](s *stager, items []T, added []bool, staged error, sum func
 	return len(items), staged
 }
 
-// log appends the hashes of items that were staged to the log, those that were not new only if they may not be in it yet.
+// log appends the hashes of staged items to the log. It leaves out an item that was not new if the log surely has it.
 func (s *stager) log(hashes []uint64, added []bool) error {
 	f := s.c
 	if f.chain.Log == nil {
@@ -209,8 +211,8 @@ func (f *filter) rates(all bool) (rates []float64) {
 	return rates
 }
 
-// growLogged stages a layer that takes adds, and if there is none another that is filled from the log. They have room for all that
-// addFull will add, unless the filter would be too large then.
+// growLogged stages a layer that takes adds and, if no layer is being filled, one that is filled from the log. Both
+// have room for all that addFull will add, unless the filter would be too large then.
 func (s *stager) growLogged() error {
 	ahead, logged := s.newAhead(), uint64(0)
 	if log := s.c.chain.Log; log != nil {
@@ -226,7 +228,7 @@ func (s *stager) growLogged() error {
 	return err
 }
 
-// growFor is growLogged for so many items of the same commit.
+// growFor is growLogged with room for ahead items of the same commit.
 func (s *stager) growFor(ahead uint64) error {
 	f, p := s.c, s.c.chain.Params
 	keep := all
@@ -239,9 +241,9 @@ func (s *stager) growFor(ahead uint64) error {
 		return fmt.Errorf("key %q: %w", f.object.Key(), err)
 	}
 	old, tooSmall := f.chain.Filling, false
-	if old != nil { // it must have room for what the next layer takes
+	if old != nil { // it must have room for the items that the next layer takes
 		room := old.capacity - min(old.capacity, s.items(f.covered()))
-		room -= room / 16 // for items that seem known, which are filled in, too
+		room -= room / 16 // for items that seem known, whose hashes are filled in, too
 		if tooSmall = room < max(ahead, capacity/2); !tooSmall {
 			capacity = min(capacity, room)
 		}
@@ -268,9 +270,10 @@ func (s *stager) growFor(ahead uint64) error {
 	return s.relayer(p, keep, added...)
 }
 
-// widen makes room for items in a small layer that the writer has made itself, or that is the last that there may be: a larger
-// layer takes its place, if the commit has room for it. So what a transaction adds, or many commands in one commit, is in one small
-// layer, and lookups ask at most scalableext.MostAsked layers. The log must have all items that were staged before.
+// widen makes room for items if the newest layer is a small one that this writer has made, or the last small one
+// allowed: a larger layer takes its place, if the commit has room for it. So the items that a transaction adds, or many
+// commands in one commit, are in one small layer, and lookups ask at most scalableext.MostAsked layers. The log must
+// have all items that were staged before.
 func widen[T any](s *stager, items []T, sum func(hash.Function, T) uint64) error {
 	f := s.c
 	if f.chain.Log == nil || len(f.layers) == 1 || s.room(len(items)) == len(items) {
@@ -289,7 +292,7 @@ func widen[T any](s *stager, items []T, sum func(hash.Function, T) uint64) error
 	return nil
 }
 
-// smallFrom returns a number of hashes of the log behind which those of the newest layer are.
+// smallFrom returns a position in the log behind which all hashes of the newest layer are.
 func (s *stager) smallFrom() uint64 {
 	f, log := s.c, s.c.chain.Log
 	if f.before > 0 {
@@ -301,8 +304,8 @@ func (s *stager) smallFrom() uint64 {
 	return 0
 }
 
-// replaceNewest stages a larger layer in place of the newest one, with room for n items more. It does nothing if that is too much
-// for the commit or the filter: then the filter grows by another layer.
+// replaceNewest stages a larger layer in place of the newest one, with room for n more items. It does nothing if the
+// commit or the filter has no room for that layer: then the filter grows by another layer.
 func (s *stager) replaceNewest(n uint64) error {
 	f, log := s.c, s.c.chain.Log
 	if f.newest.table.Counter(itemsCounter)*callerBytes > uint64(max(0, s.w.Room())) {
@@ -364,8 +367,8 @@ func (s *stager) newAhead() uint64 {
 // all keeps every layer.
 func all(*kv.Layer) bool { return true }
 
-// beginFilling stages a layer for so many items and more, which is to be filled from the log, and then others. Layers in gone are
-// dropped.
+// beginFilling stages a layer that is to be filled from the log, with room for the given number of items and more, and
+// then others. It drops the layers in gone.
 func (s *stager) beginFilling(items uint64, gone []*kv.Layer, others ...kv.LayerSpec) error {
 	f, p := s.c, s.c.chain.Params
 	stay, length := s.items(len(f.layers))-s.items(f.covered()), s.w.Counter(f.chain.Log, scalableext.LogLengthCounter)
@@ -393,13 +396,14 @@ func (s *stager) endLog() error {
 	})
 }
 
-// relayer stages the layers to be kept, others, and the parameters.
+// relayer keeps the layers for which keep is true, drops the rest, appends added, and stores the parameters.
 func (s *stager) relayer(p scalableext.Params, keep func(*kv.Layer) bool, added ...kv.LayerSpec) error {
 	layers := s.c.object.Layers()
 	return s.use(s.w.Relayer(s.c.object, p.Append(nil), func(i int) bool { return keep(layers[i]) }, added...))
 }
 
-// The number of hashes that one commit of Compact puts into the layer that is filled: so many for its budget, in these bounds.
+// The number of hashes that one commit of Compact puts into the layer that is filled is its budget divided by
+// filledBytes, within these bounds.
 const (
 	leastFilled = 64
 	mostFilled  = 1 << 14
@@ -408,14 +412,14 @@ const (
 
 // An add helps a growth that services have not ended in time.
 const (
-	helpAt   = 4  // when the newest layer has room left for fewer than one in so many of its items, or than the add has added
+	helpAt   = 4  // when the newest layer has room for less than this share of its items, or for fewer than the add has added
 	helpMost = 64 // commits of one call, unless the next one would make a large layer
 )
 
-// Added is to be called after a commit of AddStaged or AddFitting, with the number of items that it has added. It does what
-// services should have done by now. If the filter is growing, and the layer that takes adds is nearly full, or the log, Added does a
-// part of the filling, which is mostly all of it. If the log has nearly no room left because items came again, Added makes
-// the filter anew.
+// Call Added after a commit of AddStaged or AddFitting, with the number of items that the commit has added. It does
+// work that services should have done by now. If a layer is being filled, and the layer that takes adds or the log is
+// nearly full, Added does a part of the filling, usually all of it. If repeated items have left the log nearly no room,
+// Added builds the filter again.
 //
 // Inside a transaction, Added does so after its commit.
 func (f *Filter) Added(n int) {
@@ -446,8 +450,8 @@ func (f *Filter) Added(n int) {
 	if room > max(capacity/helpAt, uint64(n)) && !ending {
 		return
 	}
-	// Behind two small layers there must be no other. So the add waits for those who fill. If as many items again would need
-	// one, the add goes on until the filling has ended.
+	// Two small layers exist already, and there must be no third. So this add waits for a filling by another goroutine.
+	// If as many items again would need a third, it fills until the filling has ended.
 	steps, wait := helpMost, ending
 	if len(c.layers) >= scalableext.MostAsked {
 		wait = true
@@ -463,7 +467,8 @@ func (f *Filter) Added(n int) {
 	}
 }
 
-// now returns the filter that is open under the key, or, unless it may have changed, the one that the handle has seen last.
+// now returns the filter that the handle has seen last or, if it may have changed, the filter that is open under the
+// key.
 func (f *Filter) now(changed bool) *filter {
 	if changed {
 		if o := f.h.DB.Opened(f.h.Key); o != nil {
@@ -475,8 +480,8 @@ func (f *Filter) now(changed bool) *filter {
 	return f.h.Current.Load()
 }
 
-// adding is to be called before a commit of n items. If the newest layer may have no room for them, it ends the filling that is
-// under way: the layer that is filled has room, or the next one is small again.
+// Call adding before a commit of n items. If the newest layer may have no room for them, adding ends the filling that
+// is under way: the filled layer has room, or the next layer is small again.
 func (f *Filter) adding(n int) {
 	if f.h.Tx != nil || n < few {
 		return
@@ -490,7 +495,7 @@ func (f *Filter) adding(n int) {
 		return
 	}
 	for range helpMost + 2*c.chain.Log.Counter(scalableext.LogLengthCounter)/mostFilled {
-		// Not waiting: in the function of a transaction, by mistake, it would wait for itself.
+		// This does not wait: called by mistake in the function of a transaction, it would wait for itself.
 		more, err := f.h.DB.CompactKey(f.h.Key, mostFilled*filledBytes, false)
 		if !more || err != nil { // an error concerns what comes next, not these items
 			return
@@ -498,8 +503,8 @@ func (f *Filter) adding(n int) {
 	}
 }
 
-// fill puts some hashes of the log into the layer that is being filled. When it has all, the layer takes the place of those
-// that the log covers. See kv.Type.Compact.
+// fill puts some hashes of the log into the layer that is being filled. When that layer has all hashes, it replaces the
+// layers that the log covers. See kv.Type.Compact.
 func fill(w *kv.Writer, o *kv.Object, f *filter, budget int) (more bool, err error) {
 	s := stager{w: w, c: f}
 	to, from := f.chain.Filling, f.chain.Log

@@ -13,8 +13,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// A filter is made anew from logs in one commit when its log has many hashes several times, and when filters are merged: see
-// scalableext.Log. The writer has the lock of the key meanwhile.
+// A filter is built again from logs, in one commit, when its log has many repeated hashes and when filters are merged:
+// see scalableext.Log. The writer holds the lock of the key meanwhile.
 
 // appendWholeLog appends the hashes of a filter's log.
 func appendWholeLog(w *kv.Writer, f *filter, hashes []uint64) ([]uint64, error) {
@@ -22,22 +22,23 @@ func appendWholeLog(w *kv.Writer, f *filter, hashes []uint64) ([]uint64, error) 
 	return s.appendLog(slices.Grow(hashes, int(length)), 0, length)
 }
 
-// sorted sorts hashes, and leaves each once.
+// sorted sorts hashes, and keeps each once.
 func sorted(hashes []uint64) []uint64 {
 	slices.Sort(hashes)
 	return slices.Compact(hashes)
 }
 
-// shorten makes a filter anew whose log is long: because it has hashes several times, or because many items seemed known when they
-// were added. The log then has each hash once, and the items are counted anew. If that cannot be done, the log ends.
+// shorten builds a filter again whose log is long, because it has repeated hashes, or because many items seemed known
+// when they were added. After that the log has each hash once, and the number of items is counted from it. If shorten
+// cannot do that, it drops the log.
 func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
 	s := stager{w: w, c: f}
 	p := f.chain.Params
 	if length := w.Counter(f.chain.Log, scalableext.LogLengthCounter); !p.Log.Long(length, s.items(f.covered())) {
 		return nil
 	}
-	// The log of a lossy filter may lack items. A filter with a rate that none is made with would be made anew all the time: hardly
-	// an item of it would be counted.
+	// The log of a lossy filter may lack items. A filter with a rate that Reserve refuses would be rebuilt all the
+	// time, as it would count hardly any item.
 	if o.Lossy() || p.ErrorRate > scalableext.MaxRate {
 		return s.endLog()
 	}

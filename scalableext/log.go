@@ -9,60 +9,75 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Log has the parameters of the log of a filter that grows without more and more layers.
+// Log has the parameters of a growth log, with which a filter grows and stays at one large layer.
 //
 // # The log
 //
-// The log is a layer of the filter: a list of the hashes of items, 8 bytes each, on disk (kv.LayoutLog). From the hashes of
-// all its items a filter can be built anew with any size.
+// The log is a layer of the filter: a list of the hashes of items, 8 bytes each, on disk and never in the cache (kv.LayoutLog).
+// From the hashes of all its items the store can build the filter again in any size.
 //
-// It has every item of the layers that are newer than it, which it is said to cover. An add appends the item's hash in the
-// commit that sets its bits. So does an add of an item that seems to be known, unless the log surely has it, or a layer
-// that the log does not cover has all its bits: such an item may never have been added before, and only by chance all its
-// bits are set. A layer built from a log without it would not have it, although its add was answered. So an add of an item
-// that comes again is a write like that of a new one, unless the item came a moment ago: each open filter remembers some
-// hashes that its log surely has.
+// The log covers the layers that are newer than it: it has every item of these layers. An add appends the item's hash in the
+// commit that sets its bits. An add of an item that seems known appends it too, unless the log surely has it, or a layer
+// that the log does not cover has all its bits. Otherwise an item that seems known by chance alone would be missing from a layer
+// that is built from the log, although its add was answered. So an add of a repeated item is a write like the add of a new one,
+// unless the item came a moment ago: each open filter remembers some hashes that its log surely has.
 //
-// When the log has twice as many hashes as the filter has items, Type.Compact makes the filter anew in one commit, with a
-// log that has each hash once, and one layer with all of them (kv.Writer.Build). If that does not make the log shorter, it is
-// dropped.
+// When the log has twice as many hashes as the filter has items, Type.Compact builds the filter again in one commit, with one
+// layer of all items and a log that has each hash once (kv.Writer.Build). It reads and sorts the whole log, 8 bytes of memory for
+// each hash, and holds the lock of the key meanwhile. If the log does not become shorter, it is dropped.
+//
+// A filter for more than logFirst items has no log until its first layer is full. That layer stays. Smaller filters have a log
+// from their first item on.
 //
 // # Growth
 //
-// When the newest layer is full, a small layer takes the adds: it has room for an eighth of the items, and for all that the
-// commit is known to add. In the same commit another layer is made, with room for all items that the log covers and for a
-// quarter of the filter's items besides. It is hidden: lookups and adds do not ask it.
-// Type.Prepare makes what the log has into a layer in memory, beside adds, and stores its blocks, some in each commit.
-// Type.Compact puts in what the log has got meanwhile, in small commits that note how far they have come. Once the hidden
-// layer has the whole log, a commit drops all layers that the log covers, and shows it. That commit holds the lock of the
-// key, so no add comes between. A crash leaves a prefix of these commits, after any of which the filter has all of its items
-// in the layers that are looked at. After a crash Type.Compact puts in the rest, or the whole log if not all blocks were
-// stored: those that were have items of the log alone.
+// When the newest layer is full, a small layer takes the adds. It has room for an eighth of the items, and for all items that
+// the commit is known to add. The same commit makes another layer, with room for all items that the log covers and for a
+// quarter of the filter's items besides. This layer is hidden: lookups and adds do not ask it.
+// Type.Prepare builds it in memory from the log, beside adds, and stores its blocks, some in each commit. Type.Compact then adds
+// the hashes that the log has received meanwhile, in small commits that note how far they have come. Once the hidden layer has
+// the whole log, one commit drops all layers that the log covers, and shows the hidden one. That commit holds the lock of the
+// key, so no add comes between. An item is written about five times on its way to a large filter.
 //
-// If the small layer is full before, there is another. If that one is full, or the commit or the transaction has made the small
-// layer itself, a larger one with its items takes its place, if the commit has room for that: so there are at most MostAsked
-// layers that lookups ask. An add that leaves the small layer nearly full, or without room for as many items again, does a part of
-// the filling itself, and all of it if there are MostAsked layers. So does a transaction, after its commit. A batch that finds no
-// room in the newest layer ends the filling first. The second small layer takes no more than the layer that is filled has room
-// for. If a batch needs more, or that layer becomes full, it is dropped, and filling begins again with a larger one.
+// A crash leaves a prefix of these commits. After each of them the layers that lookups ask have all items, and the log has all
+// items of the layers that it covers. After a crash Type.Compact adds the rest, or the whole log if some blocks were not stored:
+// the stored blocks have items of the log alone, so adding them twice changes nothing.
 //
-// Adds end a filling a little before the log would become longer than allowed. The commit that would make it longer drops the
-// log, and what is being filled. So does the commit that would begin a growth, if the log has no room for what is added
-// meanwhile. From then on the filter grows by layers: two for a sixth of the items, so that a filter with few more items than
-// the log had room for stays small, and then for half as many as there are.
+// If the small layer is full before the hidden one is, there is a second small layer. If that is full too, or if the same commit
+// or transaction has made the small layer, a larger layer with the same items, read from the log, takes its place, if the commit
+// has room for it. So lookups ask at most MostAsked layers. The second small layer takes no more than the hidden layer
+// has room for. If a batch needs more, or the hidden layer becomes full, it is dropped, and a larger one is begun.
+//
+// Adds help if services are late. An add does a part of the filling if it leaves the small layer nearly full, or with room for
+// fewer items than it has added. It does all of the filling if there are MostAsked layers. A transaction does so after its
+// commit. A batch that finds no room in the newest layer ends the filling first.
+//
+// Adds end a filling a little before the log reaches its limit. The commit that would exceed the limit drops the log, and the
+// hidden layer. So does a commit that would begin a growth, if the log has no room for the adds of the meantime. From then on
+// the filter grows by layers: two for a sixth of the items, so that a filter with few more items than the log had room for stays
+// small, and then each for half as many as there are.
 //
 // # The error rate
 //
-// A layer that is filled gets nine tenths of what the layers that stay leave of the filter's rate. A layer that takes adds
-// gets half of what is left beside the layers that are looked at. So the rates never sum to more than the filter's. By chance a
-// layer for few items gets a higher rate than it was made for: by 4 % for 1,000 items (the standard deviation), and less by the
-// square root of their number. So a layer for few items is made for less, to have room for that. The first layer is not:
-// it is no larger than the rate needs. Its rate is what it was made for on average over many filters.
+// A filled layer gets nine tenths of what the layers that stay leave of the filter's rate. A layer that takes adds gets half of
+// what the layers that lookups ask leave. So the rates never sum to more than the filter's. By chance a layer for few
+// items gets a higher rate than it was made for: by 4 % for 1,000 items (the standard deviation), and less by the square root of
+// their number. So a filled layer for few items is made for a lower rate, to have room for that. The first layer is not: it is no
+// larger than its rate needs, which it has on average over many filters.
 //
-// The last layer that is filled, because the log will not be long enough for another, gets a fifth of the filter's rate, and each
-// layer after the end of the log 5 %, at most a quarter of what is left. Steps of one and a half, and equal rates, make a
-// filter of ten to a thousand times as many items smallest: 20 bits for an item at 1 %, on average over all numbers of items.
-// With larger steps more of it is empty; with smaller ones, or lower rates, an item takes more bits.
+// The last layer that is filled, because the log has no room for another growth, gets a fifth of the filter's rate. Each layer
+// after the end of the log gets 5 % of it, at most a quarter of what is left. With steps of one and a half and equal rates a
+// filter of ten to a thousand times the log's items is smallest: 20 bits for an item at 1 %, on average over all numbers of
+// items. Larger steps leave more of it empty; smaller ones, or lower rates, take more bits for an item.
+//
+// # Other filters that grow
+//
+// Taffy cuckoo filters (Apple 2021), InfiniFilter (Dayan, Bercea, Reviriego, Pagh: SIGMOD 2023) and the Aleph Filter (Dayan,
+// Bercea, Pagh: VLDB 2024) keep a fingerprint of each item in the filter, from which the filter can be doubled without anything
+// else. Right after a doubling they take up to twice the bits. Taffy takes log2(1/rate) + log2 log2 n + a constant for an item;
+// in the others a fingerprint loses a bit in each doubling. Here the hashes are on disk, apart from the filter, which takes 10.4
+// to 13 bits for an item at 1 %, and up to 16.5 from three quarters of the log's limit on. In return an item takes 8 bytes of disk,
+// read once for each growth.
 type Log struct {
 	// Limit is the most bytes of the log. It is 0 if there is none and will be none.
 	Limit uint64
@@ -87,8 +102,8 @@ const (
 	// FilledCounter is the counter of a layer that says how many hashes of the log were put into it.
 	FilledCounter = 3
 
-	smallShare = 8  // a small layer has room for one in so many of the items
-	minSmall   = 16 // and at least for so many
+	smallShare = 8  // a small layer has room for this share of the items
+	minSmall   = 16 // and at least for this number
 
 	// Up to fewLayers layers a filter whose log has ended grows by one for a sixth of its items: with a quarter, a filter at 1 %
 	// could take 15 bits for an item, not 14.
@@ -100,17 +115,17 @@ const (
 	lastShare   = 0.2
 	laterShare  = 0.05
 
-	// MostAsked is the most layers that lookups ask as long as there is a log: a large one and two small ones.
+	// MostAsked is the most layers that lookups ask while there is a log: a large one and two small ones.
 	MostAsked = 3
 
-	// ManySmall is the number of layers that a log covers from which on the next small layer has room for as many items as
-	// there are: what is to be filled is not filled in time.
+	// ManySmall is the number of covered layers above which the next small layer has room for as many items as the
+	// filter has, because filling does not keep up with adds.
 	ManySmall = 2
 )
 
-// Shown returns the layers of a chain's object that lookups ask, oldest first, and its parameters as those of a chain that has
-// these alone: its log has ended. A log is of use only with all of its layers as they are in one moment, so what copies a
-// filter in another way leaves it behind.
+// Shown returns the layers of a chain's object that lookups ask, oldest first, and the parameters of a chain of these
+// layers alone, whose log has ended. A log is of use only with all of its layers as they are at one moment, so code
+// that copies a filter in another way leaves the log behind.
 func Shown(o *kv.Object) (layers []*kv.Layer, params []byte) {
 	p, err := decodeParams(o.Params())
 	if err != nil || p.Growth != Logged {
@@ -143,35 +158,37 @@ func (p Params) LogSpec() kv.LayerSpec {
 	return kv.LayerSpec{Layout: kv.LayoutLog, Blocks: max(minLogBlocks, blocks), Lines: block.MaxLines}
 }
 
-// LogRoom reports whether a log of so many hashes may have n more, in a filter of so many items.
+// LogRoom reports whether a log of length hashes may have n more, in a filter of the given number of items.
 func (l Log) LogRoom(length, n, items uint64) bool {
 	const most, few = 4, 4096 // hashes for each item, and besides
 	return (length+n)*8 <= l.Limit && length+n <= most*items+few
 }
 
-// LastsFor reports whether a log of so many hashes, in a filter of so many items, has room for those that are added while a
-// layer is filled.
+// LastsFor reports whether a log of length hashes, in a filter of the given number of items, has room for the adds that
+// come while a layer is filled.
 func (l Log) LastsFor(length, items uint64) bool { return l.LogRoom(length, items/smallShare, items) }
 
-// Long reports whether a log of so many hashes, in a filter of so many items, has so many of them several times that it is
-// to be made anew: as many as there are items, or fewer if it could become too long before.
+// Long reports whether a log of length hashes has enough repeated hashes to be rebuilt: as many as the filter has
+// items, or fewer if the log would reach its limit before.
 func (l Log) Long(length, items uint64) bool {
 	const few = 256
 	return length > 2*items+few || length*8 > l.Limit-l.Limit/8 && length > items+items/4+few
 }
 
-// Ending reports whether a log of so many hashes has little room left besides that for n: what is filled from it must be filled now.
+// Ending reports whether a log of length hashes has little room left after n more: a layer that is filled from it must
+// be filled now.
 func (l Log) Ending(length, n uint64) bool { return (length+2*n)*8 > l.Limit-l.Limit/32 }
 
-// Overdue reports whether a log that is too long has nearly no room left, so that an add makes it anew if services have not.
+// Overdue reports whether a log that is too long has nearly no room left, so that an add rebuilds it if services have
+// not.
 func (l Log) Overdue(length, items uint64) bool {
 	const few = 2048
 	return l.Long(length, items) && (length > 3*items+few || length*8 > l.Limit-l.Limit/16)
 }
 
-// SmallLayer returns the capacity and the rate of a layer that takes adds when the newest one is full. Rates are those of the
-// layers that lookups ask, items the number that they have, and covered how many of them the log covers, 0 if there is no
-// log. Ahead is the number of items that the same commit is known to add to the layer, perhaps 0.
+// SmallLayer returns the capacity and the rate of the layer that takes adds when the newest one is full. The layers
+// that lookups ask have these rates and this number of items, and the log covers the newest `covered` of them, 0 if
+// there is no log. Ahead is the number of items that the same commit is known to add to the layer, perhaps 0.
 func (p Params) SmallLayer(rates []float64, items, ahead uint64, covered int) (capacity uint64, rate float64, err error) {
 	left := p.left(rates)
 	rate = left / 2
@@ -194,9 +211,10 @@ func (p Params) SmallLayer(rates []float64, items, ahead uint64, covered int) (c
 	return min(max(minSmall, capacity, ahead), probe.MaxCapacity), rate, p.checkLeft(rates, len(rates))
 }
 
-// FilledLayer returns the capacity and the rate of a layer that is to be filled from the log, which has so many hashes. Rates are
-// those of the layers that stay, which have so many items. Covered is the number of items of the layers that it replaces, and
-// of those that the commit is known to add, whose hashes need not be in the log yet.
+// FilledLayer returns the capacity and the rate of a layer that is to be filled from the log, which has length hashes.
+// Rates are the rates of the layers that stay, and stay is the number of their items. Covered is the number of items in
+// the layers that the new layer replaces, plus the items that the commit is known to add, whose hashes need not be in
+// the log yet.
 func (p Params) FilledLayer(rates []float64, stay, covered, length uint64) (capacity uint64, rate float64) {
 	capacity = min(covered+max((stay+covered)/4, minSmall), probe.MaxCapacity)
 	left := p.left(rates)

@@ -10,8 +10,9 @@ import (
 	"github.com/sievekv/sievekv/internal/storage"
 )
 
-// applier applies a commit to memory, from its batch alone: the same batches in the same order give the same blocks, counters
-// and open objects. It finds open objects by their ids. What is not open is not changed: the next lookup reads it from Pebble.
+// applier applies a commit to memory, from its batch alone: the same batches in the same order give the same blocks,
+// counters and open objects. It finds open objects by their ids, and does not change others: the next lookup reads them
+// from Pebble.
 //
 // Begin is called before storage has the batch, apply after it, and end in any case. The caller holds apply, and the locks of
 // the keys that the batch is about, so none of these objects is closed meanwhile; or it holds apply and the gate alone.
@@ -49,11 +50,11 @@ type blockChange struct {
 	change []byte
 }
 
-// largeCommit is the number of entries from which on a commit is large: two goroutines then save more than they cost.
+// largeCommit is the least number of entries of a large commit, for which two goroutines save more than they cost.
 const largeCommit = 512
 
-// begin notes what a commit is about to change. From now on, whoever would answer from one of these objects waits for the log
-// (DB.Acknowledge). If lookups see the commit as a whole, the words of the objects are busy.
+// begin notes what a commit is about to change. From now on an answer that rests on one of these objects waits for the
+// log (DB.Acknowledge). If lookups see the commit as a whole, begin makes the words of the objects busy.
 func (p *applier) begin(b *storage.Batch) {
 	for i := range b.Count() {
 		switch c := b.Change(i); {
@@ -70,7 +71,8 @@ func (p *applier) begin(b *storage.Batch) {
 	}
 }
 
-// beginPart is begin for the change of a part of an object. No other commit changes the object, and its blocks of slots, meanwhile.
+// beginPart is begin for the change of a part of an object. Meanwhile no other commit changes the object or its blocks
+// of slots.
 func (p *applier) beginPart(c storage.Change) {
 	o := p.find(c.Part.Object)
 	if o == nil {
@@ -101,7 +103,7 @@ func (p *applier) hold(o *Object) {
 	p.held = append(p.held, o)
 }
 
-// end ends what begin began, when memory has the commit, or storage does not have it: then it has no number.
+// end ends what begin began, once memory has the commit, or storage has refused it and it has no number.
 func (p *applier) end() {
 	for _, x := range p.started {
 		x.o.memory.Changes().End(x.i, p.number)
@@ -267,13 +269,13 @@ func (p *applier) header(key string, value []byte) bool {
 	p.db.put(sh, o)
 	sh.mu.Unlock()
 	p.db.shutIfOver(o)
-	p.db.residency.Wait() // ristretto refuses what comes under a key of which it has not counted the first thing yet
+	p.db.residency.Wait() // ristretto refuses an entry while it has not counted the first one under the same key
 	p.db.residency.Put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
 	p.db.residency.Await()
 	return true
 }
 
-// layersOf returns the layers of a new incarnation, and those of the old one that are not among them.
+// layersOf returns the layers of a new incarnation, and the layers of the old one that it lacks.
 func (p *applier) layersOf(h *format.Header, old *Object) (layers, gone []*Layer) {
 	for _, spec := range h.Layers {
 		l := old.layer(spec.Number)
@@ -292,7 +294,7 @@ func (p *applier) layersOf(h *format.Header, old *Object) (layers, gone []*Layer
 	return layers, gone
 }
 
-// take takes an object out of the maps when its layers go on in another incarnation. From then on it is not closed to
+// take takes an object out of the maps when another incarnation takes over its layers. From then on it is not closed to
 // save memory. It returns false if it was closed before.
 func (p *applier) take(o *Object) bool {
 	sh := p.db.shardOf(o.key)

@@ -16,9 +16,9 @@ type stagedAttribute struct {
 	value  []byte
 }
 
-// Attribute returns the value of an attribute of the object as last committed, nil if it has none. Attributes are
-// small values that are deleted and renamed with their object. They hold the state of work on the object, such as a
-// compaction, and nothing of its type.
+// Attribute returns the value of an attribute of the object as last committed, nil if it has none. Attributes are small
+// values that are deleted and renamed with their object. They hold the state of work on the object, such as a
+// compaction, and nothing that belongs to its type.
 func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
@@ -41,7 +41,8 @@ func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
 	w.grow(storage.PerEntry + len(value))
 }
 
-// KeepAttributes stages the attributes of from, as last committed, as those of to, which goes on with its counts, too.
+// KeepAttributes stages the last committed attributes of from as attributes of to, which also takes over the counts of
+// from.
 func (w *Writer) KeepAttributes(from, to *Object) (err error) {
 	to.uses = from.uses
 	w.db.uses.Keep(to.header.ID, to.uses)

@@ -28,13 +28,14 @@ func (db *DB) Backup(ctx context.Context, dir string, o BackupOptions, verify fu
 	return storage.Backup(ctx, db.store, dir, o, verify)
 }
 
-// Unfinished marks a store that is about to be made in dir, which exists on the file system of the operating system. Until
-// done is called, only this process can open it, so that what a process leaves that is killed is not taken for a store.
+// Unfinished marks a store that is about to be made in dir, which exists on the file system of the operating system.
+// Until done is called, only this process can open it, so that a directory left by a killed process is not taken for a
+// store.
 func Unfinished(dir string) (done func() error, err error) {
 	return storage.Unfinished(vfs.Default, dir)
 }
 
-// FreeSpace returns how many bytes are free on the disk that has dir. The error is that of a file system that cannot tell.
+// FreeSpace returns how many bytes are free on the disk that has dir, or the error of a file system that cannot tell.
 func FreeSpace(dir string) (uint64, error) {
 	usage, err := vfs.Default.GetDiskUsage(dir)
 	return usage.AvailBytes, err

@@ -22,8 +22,8 @@ type addedBit struct {
 	position uint16
 }
 
-// SetBits stages the setting of bits of one block, given as ascending positions without repeats, below 512 for each line
-// of the block. It returns how many of them were not set before, by an earlier commit or this writer.
+// SetBits stages the setting of bits of one block, given as ascending positions without repeats, below 512 for each
+// line of the block. It returns how many of them no earlier commit and no earlier call of this writer has set.
 func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (changed int, err error) {
 	return w.SetNewBits(o, l, blk, positions, nil)
 }
@@ -106,7 +106,7 @@ func (w *Writer) HasItems(o *Object, l *Layer, layout *probe.Layout, hashes []ui
 
 // SetItems stages the setting of the bits of items of one block, given by their hashes, one after the other. It sets
 // added[i] to whether item i set a bit that was not set before. It returns how many items did, and how many bits they
-// set. It is SetBits for many items of a block at a time.
+// set. It works as SetBits, for many items of a block at a time.
 func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64, hashes []uint64, added []bool) (items, ones int, err error) {
 	first, err := w.block(o, l, blk)
 	if err != nil {
@@ -147,7 +147,7 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	return items, ones, w.fits()
 }
 
-// AddWords stages words behind those of a list, see LayoutLog. The first is number i of the list.
+// AddWords stages words at the end of a list, see LayoutLog. The first gets number i of the list.
 func (w *Writer) AddWords(o *Object, l *Layer, i uint64, words []uint64) (err error) {
 	if l.Spec().Layout == LayoutLog {
 		w.db.stats.loggedBytes.Add(8 * uint64(len(words)))

@@ -2,12 +2,12 @@ package kv
 
 import "cmp"
 
-// memtablesInMemory is how many memtables there may be at a time: the one that is written, and those on their way to
-// tables.
+// memtablesInMemory is how many memtables there may be at a time: the one that takes writes, and others that are being
+// written to tables.
 const memtablesInMemory = 3
 
 // Budget returns how much memory, in bytes, the options allow a store to take: its caches, and three memtables. It
-// counts the defaults of fields that are 0. What a process takes besides, such as garbage, is not in it.
+// counts the defaults of fields that are 0. It leaves out what a process takes besides, such as garbage.
 func (o Options) Budget() int64 {
 	o.setBudgets()
 	return o.CacheSize + o.TableCacheSize + max(0, o.StringCacheSize) + memtablesInMemory*int64(o.MemTableSize)

@@ -30,7 +30,7 @@ type Builder struct {
 	value  []byte
 }
 
-// Build is Create with blocks, which fill gives to the Builder. They may be more than fits into a commit; none is
+// Build is Create with blocks, which fill gives to the Builder. The blocks may exceed the size of a commit; none is
 // visible before the commit. Fill may read from the store, stage counters of the new object, and read through this
 // writer what is under the key until now. If fill returns an error, Build returns it and stages nothing.
 func (w *Writer) Build(ctx context.Context, key []byte, s Spec, fill func(*Builder) error) (*Object, error) {

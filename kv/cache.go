@@ -13,11 +13,10 @@ func (r residentObject) Drop() { r.o.db.evictObject(r.o) }
 
 func objectCacheKey(id uint64) uint64 { return residency.Mix(id ^ 0x9e3779b97f4a7c15) }
 
-// Sampled reports whether a lookup of an item with hash h is to be counted as a touch of its block, see
-// residency.Sampled.
+// Sampled reports whether a lookup of an item with hash h counts as a touch of its block, see residency.Sampled.
 func (db *DB) Sampled(h uint64) bool { return db.residency.Sampled(h) }
 
-// Counted reports whether a lookup of an item with hash h is to be counted, for 64 lookups: see residency.Counted.
+// Counted reports whether a lookup of an item with hash h counts, for 64 lookups: see residency.Counted.
 func (db *DB) Counted(h uint64) bool { return db.residency.Counted(h) }
 
 // Touch counts a lookup of a resident block. Blocks with many touches stay in memory.

@@ -18,8 +18,8 @@ type CheckReport = check.Report
 
 // CheckOptions say what a check does beside reading what is stored.
 type CheckOptions struct {
-	// Deep reads all of every table, and compares the checksum of each of its blocks: also of those parts that no key
-	// needs any more, and that would be met only later.
+	// Deep reads all of every table, and compares the checksum of each of its blocks, also in parts that no key needs
+	// any more.
 	Deep bool
 
 	// Repair mends what needs no guessing: it removes objects that no key has, corrects the numbers of keys, and
@@ -37,8 +37,9 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 // verify its objects. It checks that everything decodes; that every block lies inside its layer and belongs to an
 // object that a key maps to; that no two keys share an object; that each key with an expiry is noted under that expiry,
 // and no other key is; that it is noted when types are to be called, see Type.Wake; and that the numbers of keys are
-// right. Types check more; what is unlikely, but not impossible, is in the Notes. A file of ErrStray is a problem. If a table
-// has blocks that cannot be read, the check goes on behind them, and names the keys that may have lost something.
+// right. Types check more. The Notes have findings that are unlikely, but not impossible. A file of ErrStray is a
+// problem. If a table has blocks that cannot be read, the check goes on behind them, and names the keys that may have
+// lost something.
 func (db *DB) CheckWith(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	if o.Repair {
 		return db.repair(ctx, o)

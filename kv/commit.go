@@ -65,7 +65,7 @@ func (w *Writer) commit() error {
 	}
 	when := storage.Later
 	if w.level == Always {
-		// The only commit that waits for the disk asks for its own sync when it is applied; several share one.
+		// A commit that waits for the disk alone asks for its own sync when it is applied; several share one.
 		if when = storage.Now; db.syncing.Add(1) == 1 {
 			when = storage.Synced
 		}
@@ -119,8 +119,8 @@ func (w *Writer) stageBits() {
 	}
 }
 
-// mayPend reports whether the commit is likely to be pending, and fits into a commit with an upper bound of what its bits take.
-// Everything else is in the batch.
+// mayPend reports whether the commit will probably be pending, and surely fits into a commit, by an upper bound of what
+// its bits take. Everything else is in the batch.
 func (w *Writer) mayPend() bool {
 	if w.level == Always && w.db.store.Group == nil || w.gate != gateShared || w.sequence {
 		return false
@@ -133,9 +133,9 @@ func (w *Writer) mayPend() bool {
 	return most <= w.db.MaxCommit()
 }
 
-// countsAndWhole stages the numbers of keys, and reports whether the commit has to be applied under the sequence lock.
+// countsAndWhole stages the numbers of keys, and reports whether the commit must be applied under the sequence lock.
 func (w *Writer) countsAndWhole() bool {
-	if w.db.store.Group != nil { // the apply loop changes the numbers, too, but not those of a writer that leads
+	if w.db.store.Group != nil { // the apply loop changes the numbers, too, but not while this store leads
 		w.db.apply.RLock()
 		defer w.db.apply.RUnlock()
 	}
@@ -194,7 +194,7 @@ func (w *Writer) give(when storage.When) (storage.Receipt, error) {
 	return w.db.store.Commit(&w.batch, when)
 }
 
-// committed does what is left to do when memory has the commit.
+// committed does what remains once memory has the commit.
 func (w *Writer) committed() {
 	db := w.db
 	if db.store.Space.Full() {
@@ -239,9 +239,8 @@ func (w *Writer) endStrings(known bool) {
 	}
 }
 
-// lockApply takes apply exclusively. While it waits, and while it holds apply, no other commit and no second lookup
-// goes on. A commit that Pebble makes wait for room holds apply, shared. So lockApply first waits until Pebble has
-// room.
+// lockApply takes apply exclusively. While it waits for apply or holds it, no other commit and no repeated lookup goes
+// on. A commit that waits for room in Pebble holds apply shared. So lockApply first waits until Pebble has room.
 func (db *DB) lockApply() {
 	db.pauseAt("apply: wanted")
 	db.store.AwaitRoom()
@@ -264,9 +263,10 @@ func (w *Writer) setKeyCounts() {
 	}
 }
 
-// needsSequence reports whether the commit has to be applied under the sequence lock: it changes several keys, which object is
-// under a key, or an object's header, such as its layers; it moves entries between layers (TogetherOnly); or it is a transaction
-// that changes a filter. Lookups may see any other commit while it is applied: of a string, or of bits, slots and counters of a key.
+// needsSequence reports whether the commit has to be applied under the sequence lock: it changes several keys, which
+// object is under a key, or an object's header, such as its layers; it moves entries between layers (TogetherOnly); or
+// it is a transaction that changes a filter. Lookups may see any other commit while it is applied: a change of a
+// string, or of bits, slots and counters of a key.
 func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence

@@ -86,7 +86,7 @@ func (db *DB) CompactKey(key []byte, budget int, wait bool) (more bool, err erro
 	return db.compact(key, epoch, func(w *Writer, o *Object) (bool, error) { return o.typ.Compact(w, o, budget) })
 }
 
-// prepared is what is left to do of what Type.Prepare has prepared for a key, nothing if step is nil.
+// prepared is the rest of the work that Type.Prepare has prepared for a key; there is none if step is nil.
 type prepared struct {
 	epoch uint64 // see storage.Group: it rests on what may have been forgotten since
 	key   string
@@ -108,7 +108,8 @@ func (db *DB) prepare(key []byte, budget int) error {
 	return nil
 }
 
-// compact makes one commit of what change stages for the object under a key, in the epoch in which that was prepared.
+// compact commits what change stages for the object under a key, if the epoch is still the one in which it was
+// prepared.
 func (db *DB) compact(key []byte, epoch uint64, change func(*Writer, *Object) (more bool, err error)) (more bool, err error) {
 	err = db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
 		if w.epoch != epoch {
@@ -118,8 +119,8 @@ func (db *DB) compact(key []byte, epoch uint64, change func(*Writer, *Object) (m
 		if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {
 			return err
 		}
-		// A lookup that sees the whole commit gets the same answers as before, so watches are not told. If no entries move,
-		// and the layers stay, it may see a part.
+		// A lookup that sees the whole commit answers as before, so watches are not told. If no entries move and the
+		// layers stay, a lookup may see a part of the commit.
 		w.unseen = true
 		if more, err = change(w, o); err != nil {
 			return fmt.Errorf("compact %q: %w", key, err)
@@ -137,8 +138,8 @@ func (db *DB) CompactBacklog() int { return db.compacts.Len() }
 // layerDrop names a layer to be dropped.
 type layerDrop struct{ object, layer uint64 }
 
-// Shrink stages the removal of the newest layer of an object that has others, and returns the object without it. The
-// writer must not use the object with that layer any more. The layer's content is deleted.
+// Shrink drops the newest layer of an object that has others, with its content, and returns the object without it. The
+// writer must not use the old object any more.
 func (w *Writer) Shrink(o *Object) (*Object, error) {
 	last := len(o.layers) - 1
 	if last < 1 {
@@ -147,8 +148,8 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 	return w.Relayer(o, nil, func(i int) bool { return i < last })
 }
 
-// Turn stages the removal of the n oldest layers of an object, and then new layers as Grow does. It returns the object. The
-// writer must not use the object as it was any more. At least one layer must be left.
+// Turn drops the n oldest layers of an object, appends new layers as Grow does, and returns the changed object. The
+// writer must not use the old one any more. At least one layer must be left.
 func (w *Writer) Turn(o *Object, n int, added ...LayerSpec) (*Object, error) {
 	if n > len(o.layers) || n == len(o.layers) && len(added) == 0 {
 		return nil, fmt.Errorf("kv: key %q: %d layers, cannot remove %d", o.key, len(o.layers), n)
@@ -156,8 +157,8 @@ func (w *Writer) Turn(o *Object, n int, added ...LayerSpec) (*Object, error) {
 	return w.Relayer(o, nil, func(i int) bool { return i >= n }, added...)
 }
 
-// Relayer stages the removal of all layers of an object but those to be kept, 0 being the oldest, then new layers as Grow
-// does, and other parameters of the object unless params is nil. It returns the object, as Turn does.
+// Relayer keeps the layers for which keep(i) is true (0 is the oldest), drops the rest, and appends added as Grow does.
+// It replaces the object's parameters unless params is nil. It returns the changed object, as Turn does.
 func (w *Writer) Relayer(o *Object, params []byte, keep func(i int) bool, added ...LayerSpec) (*Object, error) {
 	h := *o.header
 	h.Layers = nil
@@ -201,7 +202,7 @@ func (w *Writer) Relayer(o *Object, params []byte, keep func(i int) bool, added 
 }
 
 // stageLayerDrops stages the removal of layers. A later layer may reuse the number of a removed one: its records come
-// later in the batch, and stay. Layers of objects that are dropped themselves need nothing of their own.
+// later in the batch, and stay. The layers of a dropped object go with the object.
 func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 	for _, d := range w.layerDrops {
 		if dropped[d.object] {
@@ -214,8 +215,8 @@ func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 	}
 }
 
-// Compact does at once what services do over time: it compacts the queued objects and reclaims dropped ones. Then it
-// calls CompactTables.
+// Compact does at once what services do over time: it compacts the queued objects and reclaims the dropped ones. Then
+// it calls CompactTables.
 func (db *DB) Compact(ctx context.Context) error {
 	if err := db.readOnly(); err != nil {
 		return err

@@ -63,7 +63,7 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 		}
 	}
 	if s := w.stagedLayer(from); s != nil && s.madeFor != nil {
-		return nil // the stored blocks may be those of an earlier layer with the same number
+		return nil // the stored blocks may belong to an earlier layer with the same number
 	}
 	prefix := format.AppendOrdered(format.AppendObjectKey(nil, from.Object()), from.Number()+format.PartLayers)
 	end := format.AppendOrdered(format.AppendObjectKey(nil, from.Object()), from.Number()+format.PartLayers+1)

@@ -29,9 +29,8 @@ func damagedBy(err error) error {
 	return &damaged{error: err}
 }
 
-// damagedBeside returns an error that was met in opening an object whose header decodes. If the type refuses the
-// parameters, the header may say anything. If counters do not decode, or the type has a newer version, the header can
-// still be trusted.
+// damagedBeside returns an error of opening an object whose header decodes. If the type refuses the parameters, the
+// header may say anything. If counters do not decode, or the type has a newer version, the header can still be trusted.
 func damagedBeside(h *format.Header, err error, trusted bool) error {
 	switch {
 	case errors.Is(err, ErrUnsupportedVersion), errors.Is(err, ErrCorrupt) && trusted:
@@ -53,7 +52,7 @@ func (d *damaged) stand(db *DB, key []byte) *Object {
 	return o
 }
 
-// notesOf returns the notes that a key expires, for a key whose header cannot say when. It reads all notes. The
+// notesOf returns the expiry notes of a key whose header cannot say when the key expires. It reads all notes. The
 // caller holds the key's lock.
 func (db *DB) notesOf(key []byte) (notes [][]byte, err error) {
 	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiry.End)

@@ -50,7 +50,8 @@ type DB struct {
 	endedMu sync.Mutex
 	ended   []*Object // objects to close later; guarded by endedMu
 
-	// Of a member of a group, see group.go: applying is held while a message is applied or a block folded, and taken before apply.
+	// For members of a group, see group.go: applying is held while a message is applied or a block is folded, and taken
+	// before apply.
 	applying sync.Mutex
 	message  storage.Batch // guarded by applying
 	fromLog  applier       // guarded by applying
@@ -160,8 +161,8 @@ func (db *DB) Health() error {
 	return nil
 }
 
-// DamagedBlocks returns how many blocks of tables were found damaged since Open and are still there, 0 for a store that is
-// closed. Reads of what is in them fail with ErrCorrupt.
+// DamagedBlocks returns how many blocks of tables were found damaged since Open and are still there, 0 for a closed
+// store. Reads of them fail with ErrCorrupt.
 func (db *DB) DamagedBlocks() int {
 	if db.enter() != nil {
 		return 0
@@ -191,9 +192,10 @@ func (db *DB) exit() {
 }
 
 // Close rolls back the transactions that have not ended, stops the services, and gives up compactions, copies and
-// merges under way, which then return ErrClosed. It waits for all other operations, brings everything written to
-// stable storage and closes the store. A member of a group loses what is not applied: call Sync first. Operations begun later return ErrClosed, a second Close too. If the store has
-// failed, Close returns ErrFailed, as it may be the first call that can tell: writes below Always may be lost.
+// merges under way, which then return ErrClosed. It waits for all other operations, brings everything written to stable
+// storage and closes the store. A member of a group loses what is not applied: call Sync first. Later operations return
+// ErrClosed, a second Close too. If the store has failed, Close returns ErrFailed, because it may be the first call
+// that can tell: writes below Always may be lost.
 func (db *DB) Close() error {
 	if !db.closing.CompareAndSwap(false, true) {
 		return ErrClosed
@@ -233,7 +235,7 @@ func (db *DB) readOnly() error {
 // Dir returns the directory the store was opened with.
 func (db *DB) Dir() string { return db.dir }
 
-// StoreNames returns what messages call two different stores.
+// StoreNames returns the names for two different stores in messages.
 func StoreNames(one, other *DB) (string, string) {
 	name := func(db *DB, article string) string {
 		if db.opts.InMemory {
@@ -262,7 +264,7 @@ func (db *DB) Seed() uint64 { return db.meta.Seed }
 // Durability returns the level of writes that do not name one.
 func (db *DB) Durability() Durability { return db.opts.Durability }
 
-// Observe has o told what commits change, see package watch; nil ends that.
+// Observe tells o what commits change, see package watch; nil ends that.
 func (db *DB) Observe(o watch.Observer) { db.watches.Observe(o) }
 
 func (db *DB) pauseAt(point string) {

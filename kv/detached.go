@@ -26,9 +26,8 @@ func (detached) counter(l *Layer, i int) uint64 { return l.Counter(i) }
 func (detached) fixed() bool { return true }
 
 // Detached opens an object that belongs to no store, such as one read from a file, with the counters of its layers. It
-// returns the object, and a Reader for what its type asks of it, whose Load calls block; a nil block means zeros. The
-// object's table has no blocks. The errors are ErrUnsupportedVersion and those of the type's Open and
-// Check.
+// returns the object, and a Reader for its type, whose Load calls block; a nil block means zeros. The object's table
+// has no blocks. The errors are ErrUnsupportedVersion and the errors of the type's Open and Check.
 func Detached(t *Type, h *format.Header, counters [][format.NumCounters]uint64, block func(l *Layer, blk uint64) (*Line, error)) (*Object, Reader, error) {
 	if h.TypeVersion > t.Version {
 		return nil, Reader{}, fmt.Errorf("%w: type %s has format %d, this program knows %d", ErrUnsupportedVersion, t.Name, h.TypeVersion, t.Version)

@@ -4,7 +4,8 @@
 // # Terminology
 //
 //   - key: what a user names a value by, any bytes up to MaxKeyLen.
-//   - object: what a key maps to. One with layers has an id that is never used twice, and RENAME moves it to another key.
+//   - object: what a key maps to. An object with layers has an id that is never used twice, and RENAME moves it to
+//     another key.
 //   - layer: a part of an object, an array of equal blocks; a growing filter adds layers.
 //   - line: 512 bits; block: 1 to 128 lines, the unit that is stored and cached.
 //   - operand: a change of a block, a few bytes, which Pebble merges into the block.
@@ -38,5 +39,5 @@
 // whose disk has failed refuses everything; opened again, it has everything that it reported at Always. Lookups may see
 // commits that are not on stable storage yet.
 //
-// Package format has every stored byte, except those of blocks, which package block has.
+// Package format has every stored byte except the bytes of blocks, which package block has.
 package kv

@@ -21,8 +21,8 @@ func (db *DB) Acknowledge(o *Object, level Durability) error {
 	if db.opts.ReadOnly || db.level(level) != Always {
 		return db.readOnly()
 	}
-	// If the object has ended, its layers may be those of a later incarnation, and the bits that the answer came from
-	// may have come by a later commit than changed tells.
+	// If the object has ended, its layers may belong to a later incarnation, and a later commit than changed tells may
+	// have set the bits of the answer.
 	if _, durable := db.store.Numbers(); !o.memory.Ended() && durable >= o.changed.Load() {
 		return nil
 	}

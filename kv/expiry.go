@@ -10,10 +10,10 @@ import (
 	"github.com/sievekv/sievekv/internal/storage"
 )
 
-// From the moment of its expiry on, every lookup finds a key missing, by the clock alone. Later Sweep removes what is
-// stored of it. Sweep finds the key by a note: the commit that gives a key its expiry writes the note, and each
-// commit that changes or removes the key deletes it. Notes are sorted by time, so a sweep reads only notes of keys
-// that have expired, from a hint on (package expiry).
+// From its expiry on, every lookup finds a key missing, by the clock alone. Later Sweep removes what is stored under
+// it. Sweep finds the key by a note: the commit that gives a key its expiry writes the note, and each commit that
+// changes or removes the key deletes it. Notes are sorted by time, so a sweep reads only notes of keys that have
+// expired, from a hint on (package expiry).
 
 // ExpireIf says for which keys Expire sets a new time, see expiry.If.
 type ExpireIf = expiry.If
@@ -50,7 +50,7 @@ func (w *Writer) Persist(key []byte) (bool, error) {
 	return true, w.setExpiry(key, o, 0, false)
 }
 
-// Hide stages when a hidden object ceases to exist, in Unix milliseconds; or, with 0, that it is hidden no longer.
+// Hide stages when a hidden object ceases to exist, in Unix milliseconds. With 0 the object is no longer hidden.
 func (w *Writer) Hide(o *Object, until int64) error {
 	return w.setExpiry([]byte(o.key), o, until, until != 0)
 }
@@ -69,9 +69,9 @@ func (w *Writer) setExpiry(key []byte, o *Object, at int64, hidden bool) error {
 // sweepBatch is how many keys a sweep removes in one commit. It holds their locks for about a hundred microseconds.
 const sweepBatch = 16
 
-// Sweep, for services, removes keys that have expired, in one commit of at most 16 keys. It leaves those that a writer has
-// locked. It reports whether there may be more, including those that another call is about to remove; but not whether
-// locked ones are left: as long as the writer goes on, another call would do nothing. In a group the store that leads sweeps.
+// Sweep, for services, removes keys that have expired, in one commit of at most 16 keys. It leaves keys that a writer
+// has locked. It reports whether there may be more, including keys that another call is about to remove, but not
+// whether locked keys are left: while the writer goes on, another call would do nothing. In a group the leader sweeps.
 func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	if err := db.enter(); err != nil {
 		return false, err
@@ -100,7 +100,7 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 // ExpiredKeys is Metrics.ExpiredKeys: how many keys Sweep has removed.
 func (db *DB) ExpiredKeys() uint64 { return db.stats.expired.Load() }
 
-// expiredNotes returns the notes from a key on that expiry.Hint.Take takes for a sweep.
+// expiredNotes returns the notes, from a key on, that expiry.Hint.Take selects for a sweep.
 func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes []expiry.Note, next []byte, more bool, err error) {
 	lower := from
 	if len(lower) == 0 {
@@ -117,7 +117,7 @@ func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes [
 	return notes, next, more, nil
 }
 
-// sweep removes the keys of notes, and reports whether it could: not while a transaction holds the gate.
+// sweep removes the keys of notes, and reports whether it could: it cannot while a transaction holds the gate.
 func (db *DB) sweep(notes []expiry.Note) (could bool, err error) {
 	if len(notes) == 0 {
 		return true, nil

@@ -8,9 +8,9 @@ import (
 	"github.com/sievekv/sievekv/internal/storage"
 )
 
-// NextBlock returns the first block of a layer, from one on, that may have something in it: it is stored, or this writer has
-// changed it. It is the number of the layer's blocks if there is none. A layer may claim any number of blocks, so what has to
-// look at all that have something goes from one to the next.
+// NextBlock returns the first block of a layer, from one on, that may have something in it: it is stored, or this
+// writer has changed it. It is the number of the layer's blocks if there is none. A layer may claim any number of
+// blocks, so code that visits all blocks with content goes from one to the next.
 func (w *Writer) NextBlock(o *Object, l *Layer, from uint64) (next uint64, err error) {
 	next = l.Spec().Blocks
 	w.eachStagedBlock(l, func(blk uint64) {
@@ -19,7 +19,7 @@ func (w *Writer) NextBlock(o *Object, l *Layer, from uint64) (next uint64, err e
 		}
 	})
 	if s := w.stagedLayer(l); from >= next || s != nil && s.madeFor != nil {
-		return next, nil // the stored blocks may be those of an earlier layer with the same number
+		return next, nil // the stored blocks may belong to an earlier layer with the same number
 	}
 	low, end := format.AppendBlockKey(nil, l.Object(), l.Number(), from), format.AppendBlockKey(nil, l.Object(), l.Number(), next)
 	it, err := w.db.iterate(context.Background(), low, end)

@@ -87,8 +87,9 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	return len(value), db.failure()
 }
 
-// foldHere is foldBlock for a member of a group. Each member folds for itself: the content of the block stays the same. Between
-// two messages nothing else changes what Pebble has of the block. What is pending goes there later, and is none of it.
+// foldHere is foldBlock for a member of a group. Each member folds for itself: the content of the block stays the same.
+// Between two messages nothing else changes what Pebble has of the block. Pending changes go to Pebble later, and are
+// not folded.
 func (db *DB) foldHere(req foldRequest) (int, error) {
 	if err := db.enter(); err != nil {
 		return 0, err
@@ -117,7 +118,7 @@ func (db *DB) foldHere(req foldRequest) (int, error) {
 	return len(value), nil
 }
 
-// foldedBlock reads a block's stored form and returns it as it is to be written, nil if there is nothing to fold.
+// foldedBlock reads a block's stored form and returns its folded form, nil if there is nothing to fold.
 func (db *DB) foldedBlock(from storage.Reader, o *Object, l *Layer, blk uint64) ([]byte, error) {
 	value, closer, err := from.Get(format.AppendBlockKey(nil, l.Object(), l.Number(), blk))
 	if errors.Is(err, storage.ErrNotFound) {

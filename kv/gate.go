@@ -59,8 +59,8 @@ func (db *DB) unlockGate() {
 	db.gate.Unlock()
 }
 
-// inside reports whether the goroutine runs the function of the transaction that holds the gate: it would wait for
-// itself. Where gate.Inside does not know, such a goroutine gets ErrBusy in the end.
+// inside reports whether this goroutine runs the function of the transaction that holds the gate, so that it would wait
+// for itself. Where gate.Inside cannot tell, such a goroutine gets ErrBusy in the end.
 func (db *DB) inside() bool {
 	tx := db.holder.Load()
 	return tx != nil && tx.scoped && gate.Inside()

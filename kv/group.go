@@ -9,20 +9,21 @@ import (
 	"github.com/sievekv/sievekv/internal/storage"
 )
 
-// A store that is a member of a group: Options.Log is set. storage.Group says what a group is, and how commits become messages
-// of its log. Here is what memory does.
+// A store that is a member of a group: Options.Log is set. storage.Group says what a group is, and how commits become
+// messages of its log. This file has what memory does.
 //
 // One goroutine, the apply loop, calls ApplyMessage with each message, in the order of the log, and Lead and Follow when the role
 // changes. A store begins as one that does not lead: every write returns ErrNotLeader.
 //
-// Locks. The apply loop takes applying, and apply alone. So a writer holds its key locks or the gate while it waits for a message,
-// and neither apply nor applying; and nobody who holds one of these flushes, since a flush waits for the apply loop, too.
+// Locks. The apply loop takes applying, and apply exclusively. So a writer that waits for a message may hold its key
+// locks or the gate, but neither apply nor applying. A goroutine that holds one of these must not flush, because a
+// flush waits for the apply loop, too.
 
-// ApplyMessage makes the next message of the group's log part of the store: the same for one that this store has proposed, and for
-// one of another, from its bytes alone. Of a message with pending commits that this store has proposed, memory has all already.
+// ApplyMessage applies the next message of the group's log to the store, from its bytes alone, whether this store or
+// another has proposed it. If this store has proposed a message with pending commits, memory has all of it already.
 //
-// It returns an error if the index is not the next one, or the record is no such record (ErrCorrupt): then nothing was applied.
-// The caller must not go on with the log after an error.
+// It returns an error, and applies nothing, if the index is not the next one or the record does not decode
+// (ErrCorrupt). After an error the caller must not go on with the log.
 func (db *DB) ApplyMessage(m *storage.Message) error {
 	g, err := db.enterMember()
 	if err != nil {
@@ -46,7 +47,7 @@ func (db *DB) ApplyMessage(m *storage.Message) error {
 	return err
 }
 
-// enterMember is enter for what only a member of a group does.
+// enterMember is enter for operations of members of a group.
 func (db *DB) enterMember() (*storage.Group, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func (db *DB) enterMember() (*storage.Group, error) {
 
 var errNoMember = errors.New("kv: the store is no member of a group (Options.Log)")
 
-// applyMessage applies a message whose changes memory is to have: those of b.
+// applyMessage applies a message, and the changes of b to memory.
 func (db *DB) applyMessage(m *storage.Message, b *storage.Batch) error {
 	g := db.store.Group
 	if b.Empty() {
@@ -69,8 +70,8 @@ func (db *DB) applyMessage(m *storage.Message, b *storage.Batch) error {
 	}
 	p := &db.fromLog
 	p.db, p.whole = db, m.Whole
-	// Alone, also if lookups may see a part: on a store that does not lead, no key lock keeps an object from being closed and opened
-	// meanwhile, with the counters of before.
+	// The lock is exclusive, even if lookups may see a part of the commit: on a store that does not lead, no key lock
+	// keeps an object from being closed meanwhile, and opened again with the earlier counters.
 	db.lockApply()
 	defer db.apply.Unlock()
 	if m.Whole {
@@ -97,7 +98,7 @@ func (db *DB) applyMessage(m *storage.Message, b *storage.Batch) error {
 	return nil
 }
 
-// forgetStrings has the strings in memory forget, when a commit is applied, the keys whose headers it changes.
+// forgetStrings drops from the strings in memory the keys whose headers an applied commit changes.
 func (db *DB) forgetStrings(b *storage.Batch) (applied func()) {
 	var keys [][]byte
 	all := false
@@ -123,9 +124,10 @@ func (db *DB) forgetStrings(b *storage.Batch) (applied func()) {
 	}
 }
 
-// tellWatches is Writer.tellWatches for what another store has committed. It knows the keys of headers, and of objects that are
-// open or get a header. If a change is of another object, all watches are told. It cannot know that a change is of an expired key,
-// or leaves the answers of lookups as they are: these are told, too.
+// tellWatches is Writer.tellWatches for a commit of another store. It knows the keys of headers, and of objects that
+// are open or get a header. If the commit changes any other object, all watches are told. Watches are also told of
+// changes of expired keys and of changes that leave the answers of lookups as they are, because tellWatches cannot tell
+// these apart.
 func (p *applier) tellWatches(b *storage.Batch) {
 	w := &p.db.watches
 	if w.Empty() {
@@ -142,7 +144,7 @@ func (p *applier) tellWatches(b *storage.Batch) {
 	}
 	for i := range b.Count() {
 		c := b.Change(i)
-		// Whole blocks are set of objects that are built, and what is deleted is of those whose headers are changed.
+		// Only builds set whole blocks, and whatever is deleted belongs to objects whose headers change.
 		if c.Part.Object == 0 || c.Kind != storage.KindMerge && (c.Kind != storage.KindSet || c.Part.Part != format.PartCounters) {
 			continue
 		}
@@ -158,8 +160,8 @@ func (p *applier) tellWatches(b *storage.Batch) {
 	}
 }
 
-// Lead has the store take writes, in a term of the group's log. The apply loop calls it, once it has applied the entry with which
-// the term begins, and so all before it. Proposals name the term.
+// Lead makes the store take writes, in a term of the group's log. The apply loop calls it once it has applied the first
+// entry of the term, and so all before it. Proposals name the term.
 func (db *DB) Lead(term uint64) error {
 	g, err := db.enterMember()
 	if err != nil {
@@ -189,8 +191,9 @@ func (db *DB) readMetaAgain() error {
 	return db.readMeta()
 }
 
-// Follow ends the leadership, and has memory forget everything that the log does not have yet: it may come later, as a message of
-// the log, or never. The apply loop calls it. Writes that wait return ErrOutcomeUnknown. It does nothing in a store that does not lead.
+// Follow ends the leadership, and drops from memory everything that the log does not have yet: it may come later, as a
+// message of the log, or never. The apply loop calls it. Writes that wait return ErrOutcomeUnknown. It does nothing in
+// a store that does not lead.
 func (db *DB) Follow() error {
 	g, err := db.enterMember()
 	if err != nil {
@@ -220,15 +223,15 @@ func (db *DB) forget() error {
 	return db.readKeyCounts()
 }
 
-// Fail ends the use of a store, for good: everything returns ErrFailed, with the cause. The group's log calls it when the member
-// must not go on.
+// Fail ends the use of a store for good: every operation returns ErrFailed, with the cause. The group's log calls it
+// when the member must not go on.
 func (db *DB) Fail(cause error) error { return db.store.Fail(cause) }
 
 // Identity returns the store's identity: all members of a group have the same.
 func (db *DB) Identity() format.StoreMeta { return db.store.Meta }
 
-// Applied returns which message of the log of its group a store has applied last, and who the members of the group are, as a
-// message said; an Index of 0 for a store that has applied none.
+// Applied returns the last message of the group's log that the store has applied, with Index 0 if there is none, and
+// the members of the group, as the last message about them said.
 func (db *DB) Applied() (applied format.Applied, members []byte, err error) {
 	if err := db.enter(); err != nil {
 		return applied, nil, err
@@ -237,8 +240,8 @@ func (db *DB) Applied() (applied format.Applied, members []byte, err error) {
 	return storage.ReadApplied(storage.Disk(db.store))
 }
 
-// SyncStore brings what a member has applied to stable storage, and returns the index up to which it is there: the group's log is
-// not needed any more up to it, as far as this store is concerned. Commits do not sync the store of a member.
+// SyncStore brings what a member has applied to stable storage, and returns the index up to which it is there: this
+// store no longer needs the group's log up to that index. Commits do not sync the store of a member.
 func (db *DB) SyncStore() (index uint64, err error) {
 	g, err := db.enterMember()
 	if err != nil {
@@ -248,7 +251,7 @@ func (db *DB) SyncStore() (index uint64, err error) {
 	return g.SyncStore()
 }
 
-// BeginAnswer returns what EndAnswer takes, for a caller that is about to read.
+// BeginAnswer begins an answer before the caller reads. EndAnswer takes its result.
 func (db *DB) BeginAnswer() uint64 {
 	g := db.store.Group
 	if g == nil {
@@ -287,8 +290,8 @@ func (db *DB) follows() bool {
 	return err != nil
 }
 
-// commitBatch makes a batch that concerns nothing in memory a commit, which is in the log before any commit that begins later. In a group
-// the caller holds neither apply nor applying.
+// commitBatch commits a batch that changes nothing in memory. The commit is in the log before any commit that begins
+// later. In a group the caller holds neither apply nor applying.
 func (db *DB) commitBatch(b *storage.Batch, epoch uint64) error {
 	if g := db.store.Group; g != nil {
 		return g.Propose(b, false, epoch)
@@ -297,7 +300,7 @@ func (db *DB) commitBatch(b *storage.Batch, epoch uint64) error {
 	return err
 }
 
-// commitInGroup gives what build has made to the group, and gives back the locks.
+// commitInGroup gives the batch of build to the group, and gives back the locks.
 func (w *Writer) commitInGroup(whole bool) error {
 	g, db := w.db.store.Group, w.db
 	receipt, pending, err := storage.Receipt{}, false, error(nil)

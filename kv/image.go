@@ -13,13 +13,13 @@ import (
 // Image is everything that a member of a group has, as of one message of the log.
 type Image struct {
 	Applied format.Applied
-	Members []byte // who the members of the group were then
+	Members []byte // the members of the group at that moment
 
 	db   *DB
 	snap *storage.Snapshot
 }
 
-// Image returns an image of the store as it is. What is pending is not in it. The caller closes it.
+// Image returns an image of the store as it is, without pending commits. The caller closes it.
 func (db *DB) Image() (*Image, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
@@ -38,12 +38,13 @@ func (i *Image) Write(ctx context.Context, w io.Writer) error {
 	return storage.WriteImage(ctx, i.snap, w)
 }
 
-// Digest returns a digest of one of 256 parts of the image. Those of equal members are equal, see package image.
+// Digest returns a digest of one of 256 parts of the image. Equal members have equal digests, see package image.
 func (i *Image) Digest(ctx context.Context, part uint8) ([sha256.Size]byte, error) {
 	return storage.DigestImage(ctx, i.snap, part)
 }
 
-// Close ends the use of the image. The space of what it has, and the store no longer, is given back only then.
+// Close ends the use of the image. Only then does the disk get back the space of data that the image has and the store
+// no longer needs.
 func (i *Image) Close() {
 	_ = i.snap.Close() // it fails only for a snapshot closed before
 	i.db.exit()
@@ -59,8 +60,9 @@ func (db *DB) ReceiveImage(ctx context.Context, dir string, r io.Reader) (image.
 	return db.store.ReceiveImage(ctx, dir, r)
 }
 
-// Install puts an image in the place of everything that this member has, at once, and durably: a crash leaves the old or the new.
-// The apply loop calls it, on a store that does not lead. Snapshots that are open return ErrReplaced from then on.
+// Install replaces everything that this member has by an image, at once and durably: a crash leaves the old content or
+// the new. The apply loop calls it, on a store that does not lead. Snapshots that are open return ErrReplaced from then
+// on.
 func (db *DB) Install(ctx context.Context, t image.Tables) error {
 	g, err := db.enterMember()
 	if err != nil {

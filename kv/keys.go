@@ -33,7 +33,7 @@ func (db *DB) Size() (uint64, error) { return db.settled(&db.keys) }
 // ExpiringKeys returns the number of keys that have an expiry, including expired ones that are still stored.
 func (db *DB) ExpiringKeys() (uint64, error) { return db.settled(&db.expiring) }
 
-// settled returns a number of keys when no commit is half applied.
+// settled returns a number of keys at a moment when no commit is half applied.
 func (db *DB) settled(n *atomic.Uint64) (uint64, error) {
 	if err := db.awaitSequence(); err != nil {
 		return 0, err

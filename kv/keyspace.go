@@ -18,9 +18,9 @@ import (
 // that drops, renames or replaces it, or by eviction. At most one live incarnation of an object exists, so a commit
 // changes the same blocks that every lookup reads.
 //
-// Strings in headers never enter the map: the Object of one is a copy of what was stored when it was read, and every
-// lookup reads it anew, from Pebble or from db.strings (package hot). So a commit that only touches one changes nothing in
-// the map, and need not hold off lookups.
+// Strings in headers never enter the map: their Object is a copy of what was stored at the time of the read, and every
+// lookup reads it again, from Pebble or from db.strings (package hot). So a commit of such strings alone changes
+// nothing in the map, and need not hold off lookups.
 //
 // A lookup may put the header that it read into the map for two reasons. Commits that change headers hold apply
 // exclusively, and the lookup holds it shared until the object is in the map. And if the object was opened, written
@@ -107,9 +107,9 @@ func (db *DB) lookup(key []byte, large func(value []byte) error, now int64) (*Ob
 	return o, nil
 }
 
-// find returns the object under a key, also if it has expired; nil, nil if there is none. Large, if it is not nil, is called with a
-// large string in its stored form, before the string is copied. It must not keep it. If it returns an error, the string is
-// not copied, and find returns the error.
+// find returns the object under a key, also if it has expired; nil, nil if there is none. It calls large, unless nil,
+// with a large string in its stored form, before it copies the string. large must not keep the string. If it returns an
+// error, find copies nothing and returns the error.
 func (db *DB) find(key []byte, large func(value []byte) error) (*Object, error) {
 	if len(key) > MaxKeyLen {
 		return nil, keyTooLong(key)
@@ -140,7 +140,7 @@ func (db *DB) find(key []byte, large func(value []byte) error) (*Object, error) 
 	}
 	db.strings.Fill(token, hash, key, h.Params, h.Expiry, format.KeepsString(h))
 	if h.ID == 0 {
-		// No object in memory has the string. So a caller that reads a long one holds up no commit.
+		// No object in memory has the string. So a caller that reads a long string holds up no commit.
 		return newObject(db, string(key), h, nil)
 	}
 	o, opened, err := db.open(sh, key) // it reads the header again, under apply
@@ -367,8 +367,8 @@ func (db *DB) releaseEnded() {
 	}
 }
 
-// shutAll has no lookup begin any more, once the store has failed or was closed. An object that is opened later looks after
-// it can be found: see shutIfOver.
+// shutAll lets no lookup begin any more, once the store has failed or is closed. An object that is opened later shuts
+// itself once it can be found: see shutIfOver.
 func (db *DB) shutAll() {
 	db.eachOpen(func(o *Object) { o.memory.Shut() })
 }
@@ -385,7 +385,7 @@ func (db *DB) eachOpen(f func(o *Object)) {
 	}
 }
 
-// shutIfOver shuts an object that lookups find by now, if the store has failed or was closed.
+// shutIfOver shuts an object that lookups can already find, if the store has failed or is closed.
 func (db *DB) shutIfOver(o *Object) {
 	if db.word.Load()&(isFailed|isClosed) != 0 {
 		o.memory.Shut()

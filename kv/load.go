@@ -12,17 +12,17 @@ import (
 // How a lookup gets a block that is not resident, without waiting for a writer, and without ever putting a block into
 // the table that lacks a commit.
 //
-// A loader registers its flight before it reads the block from Pebble, and installs what it has read only if the flight is
-// still registered. A commit, once Pebble has it, changes each block that is in the table, and cancels the flight of each
-// that is not. So of a loader that may have read a block without the commit, either the flight is cancelled, or it has
-// installed the block before, and the commit finds and changes it: the stripe's mutex orders the two. A loader that
+// A loader registers its flight before it reads the block from Pebble, and installs what it has read only if the flight
+// is still registered. A commit, once Pebble has it, changes each block that is in the table, and cancels the flight of
+// each that is not. So if a loader may have read a block without the commit, either its flight is cancelled, or it has
+// installed the block before and the commit finds and changes it: the stripe's mutex orders the two. A loader that
 // registers later reads the commit from Pebble.
 //
 // A lookup shares a flight only while it is registered. Then no commit that was over when the lookup began is missing.
 //
-// What is read of an object that a commit has dropped or replaced may be what is left of it, which is nothing. A lookup that
-// finds that in memory has a section that is not valid. A block of an object that has ended is not installed all the same, as
-// nobody would take it out of memory.
+// A load of an object that a commit has dropped or replaced may find nothing left of it. A lookup that finds such a
+// block in memory has a section that is not valid. A block of an object that has ended is not installed all the same,
+// because nothing would take it out of memory.
 //
 // A block that is not installed still answers the lookup that read it, as the read came after the lookup began. It
 // need not have commits that came later.
@@ -153,8 +153,8 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 			db.queueFold(o.key, l.Object(), l.Number(), blk)
 		}
 	}
-	// The object may have lost the layer since the lookup found it, and have a larger one of the same number by now. What
-	// is pending for that need not fit. The lookup is repeated, see read.
+	// Since the lookup found the object, it may have lost the layer and got a larger one of the same number. Pending
+	// changes of that layer need not fit. The lookup is repeated, see read.
 	if block.Patch(words, o.header.Family, pending) != nil {
 		return nil, errMoved
 	}

@@ -44,7 +44,7 @@ func (db *DB) readKeyCounts() error {
 	return nil
 }
 
-// readCounts returns the stored numbers of keys of a group, and whether that of those that expire is left out.
+// readCounts returns the stored numbers of keys of a group, and whether the number of expiring keys is missing.
 func readCounts(from storage.Reader, group int) (n format.KeyCounts, older bool, err error) {
 	value, err := storage.ReadMeta(from, format.AppendKeyCountKey(nil, uint8(group)))
 	if err == nil && value != nil {
@@ -93,7 +93,7 @@ func (db *DB) readNextID() (uint64, error) {
 	return v, nil
 }
 
-// readSecret reads the secret that those of keyed hashes follow from, if the store has one.
+// readSecret reads the secret from which the secrets of keyed hashes follow, if the store has one.
 func (db *DB) readSecret() error {
 	value, err := storage.ReadMeta(db.store, format.AppendMetaKey(nil, format.MetaSecret))
 	if err != nil || value == nil {
@@ -144,9 +144,9 @@ func (db *DB) newObjectID() (uint64, error) {
 }
 
 // ItemHash returns the hash for the items of a new object. A keyed hash has a secret that no other object has, or, if
-// group is not empty, that of all objects of the group, which can be merged: whoever learns the secret of one object, for
-// instance by a dump, learns nothing about others. With Options.Seed all objects have one secret. XXH64 has one seed for
-// all objects of the store.
+// group is not empty, the secret of all objects of the group, which can be merged. A person who learns the secret of
+// one object, for instance from a dump, learns nothing about others. With Options.Seed all objects have one secret.
+// XXH64 has one seed for all objects of the store.
 func (db *DB) ItemHash(kind hash.Kind, group string) (hash.Function, error) {
 	if kind == hash.XXH64 {
 		return hash.NewXXH64(db.meta.Seed), nil

@@ -41,7 +41,7 @@ type Metrics struct {
 
 	Commits         uint64
 	CommitBytes     uint64
-	GrowthLogBytes  uint64        // since Open, of the logs from which filters grow, a part of all CommitBytes; those of commits that failed are counted, too
+	GrowthLogBytes  uint64        // since Open, of the logs from which filters grow: a part of all CommitBytes, also of commits that failed
 	Syncs           uint64        // of the log
 	SyncTime        time.Duration // since Open, for which commits waited for syncs of the log
 	LastSequence    uint64
@@ -54,7 +54,7 @@ type Metrics struct {
 	Compactions         uint64 // commits that made an object smaller
 	PutOff              uint64 // how often background work waited because compactions of tables were behind
 	CompactBacklog      int    // objects that wait to be made smaller
-	ReclaimBacklog      int    // removed objects whose blocks are still stored, counted up to 1000; those of a FLUSHALL are one
+	ReclaimBacklog      int    // removed objects whose blocks are still stored, counted up to 1000; all objects of a FLUSHALL count as one
 	ExpiryBacklog       int    // keys that have expired and are still stored, counted up to 1000
 
 	DiskBytes           uint64 // of all files except the ballast

@@ -122,8 +122,8 @@ func (o *Object) Header() format.Header { return *o.header }
 // Family returns the block family of the layers.
 func (o *Object) Family() Family { return o.header.Family }
 
-// Lossy reports whether blocks or changes of the object were lost, and it was salvaged all the same, or was merged from
-// such a one. A filter may then miss items that were added to it.
+// Lossy reports whether the object was salvaged although blocks or changes of it were lost, or was merged from such an
+// object. A filter may then miss items that were added to it.
 func (o *Object) Lossy() bool { return o.header.Lossy }
 
 // Hidden reports whether the object is hidden, see Writer.Hidden.

@@ -26,7 +26,7 @@ type Spec struct {
 }
 
 // Create stages a new object under a key, and replaces what is there. The errors are ErrTooLarge (more bytes than
-// Options.MaxFilterBytes), ErrNoSpace, and those of the type's Open.
+// Options.MaxFilterBytes), ErrNoSpace, and the errors of the type's Open.
 func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 	o, err := w.newOf(key, s)
 	if err != nil {
@@ -92,9 +92,9 @@ func (w *Writer) put(key []byte, o *Object) error {
 	return w.fits()
 }
 
-// Grow stages one more layer for an object, and returns the object with it. The writer must not use the object
-// without it any more. Grow chooses the number of the layer. The errors are ErrTooLarge (format.MaxLayers layers, or more bytes
-// than Options.MaxFilterBytes) and those of the type's Open.
+// Grow stages one more layer for an object, and returns the object with it. The writer must not use the old object any
+// more. Grow chooses the number of the layer. The errors are ErrTooLarge (format.MaxLayers layers, or more bytes than
+// Options.MaxFilterBytes) and the errors of the type's Open.
 func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	return w.Turn(o, 0, spec)
 }

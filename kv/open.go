@@ -14,9 +14,9 @@ import (
 )
 
 // Open opens the store in dir. It creates dir and the store if they do not exist. Nil options mean the defaults.
-// Whatever the umask, what it creates is for the user of the process alone: modes 0700 and 0600. The errors are
-// ErrOptions, ErrLocked, ErrUnfinished, ErrStray, ErrMember, ErrNotExist (only with MustExist or ReadOnly), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those of
-// the file system.
+// Whatever the umask, only the user of the process can use what Open creates: modes 0700 and 0600. The errors are
+// ErrOptions, ErrLocked, ErrUnfinished, ErrStray, ErrMember, ErrNotExist (only with MustExist or ReadOnly),
+// ErrUnsupportedVersion, ErrCorrupt, ErrFailed and errors of the file system.
 func Open(dir string, options *Options) (*DB, error) {
 	opts, err := options.withDefaults()
 	if err != nil {

@@ -76,9 +76,9 @@ type Options struct {
 	// After that it returns ErrLocked. Up to a day. Default 0: Open does not wait.
 	LockTimeout time.Duration
 
-	// Memory, if it is not 0, is the memory, in bytes, for all that the next four budgets are for. It sets those of
-	// them that are 0; see Budget. Garbage that Go has not collected comes on top: a program with a limit gives
-	// about half of it here, and sets GOMEMLIMIT. 16 MiB to 1 TiB. Default 0: each budget has its own default.
+	// Memory, if it is not 0, is the memory, in bytes, for the next four budgets together. It sets each of them that is
+	// 0; see Budget. Garbage that Go has not collected comes on top: a program with a limit gives about half of it
+	// here, and sets GOMEMLIMIT. 16 MiB to 1 TiB. Default 0: each budget has its own default.
 	Memory int64
 
 	// CacheSize is the budget, in bytes, for resident blocks, block tables and open objects together. One block (8
@@ -144,10 +144,11 @@ type Options struct {
 	// read is. Default nil: the store is alone.
 	Log storage.Log
 
-	// Identity is that of a new store. A store that becomes a member of a group has that of the group. Default: a random one.
+	// Identity is the identity of a new store. A store that becomes a member of a group takes the group's. Default: a
+	// random one.
 	Identity format.StoreMeta
 
-	// LeaveGroup makes a store that was a member of a group one that is alone. Without it Open returns ErrMember for such a store,
+	// LeaveGroup turns a member of a group into a store of its own. Without it Open returns ErrMember for such a store,
 	// unless Log or ReadOnly is set. Default false.
 	LeaveGroup bool
 

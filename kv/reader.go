@@ -20,8 +20,8 @@ func (r Reader) DB() *DB { return r.db }
 // expire at the same time are all there, or all missing.
 func (r Reader) Now() int64 { return r.now }
 
-// Remembers reports whether objects that the Reader finds are those that later lookups find, until a commit replaces them: not
-// in a transaction or a snapshot.
+// Remembers reports whether later lookups find the same objects as the Reader, until a commit replaces them. It is
+// false in a transaction or a snapshot.
 func (r Reader) Remembers() bool { return !r.source.fixed() }
 
 // AsOfOneCommit returns nil if all that the Reader reads is as of one commit, as in a transaction or a snapshot. Otherwise the
@@ -75,7 +75,7 @@ func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) 
 // Look must not write, and must read with the Reader alone, except for DB.Touch.
 func (db *DB) Read(look func(Reader) error) error { return db.ReadWith(ReadOptions{}, look) }
 
-// ReadOptions say how ReadWith reads. The zero value means as Read does.
+// ReadOptions say how ReadWith reads. With the zero value it reads as Read does.
 type ReadOptions struct {
 	// Large, if set, is called with each stored string of more than LargeValue bytes before it is copied. If it
 	// returns an error, the lookup of that string returns the error.

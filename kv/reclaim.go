@@ -109,7 +109,7 @@ func (db *DB) reclaimHere(ctx context.Context) (bool, error) {
 // full, and there is room for the result of a part.
 func (db *DB) reclaimSmall(ctx context.Context) error {
 	const (
-		many = 16        // one key in so many
+		many = 16        // many keys are one in this number
 		part = 128 << 20 // bytes, the size of Pebble's largest tables
 	)
 	keys, removed := db.keys.Load(), db.removed.Load()
@@ -147,7 +147,8 @@ func (db *DB) reclaimSmall(ctx context.Context) error {
 	return nil
 }
 
-// dropped is what the notes say: small objects, which are done, up to the first object that needs work of its own.
+// dropped is what the notes list: small objects, which need no more work, up to the first object that needs work of its
+// own.
 type dropped struct {
 	done      []uint64
 	large     *uint64
@@ -187,7 +188,7 @@ func (db *DB) findDropped() (d dropped, err error) {
 	return d, nil
 }
 
-// droppedRange returns the range of keys of a dropped object, or of all objects for 0.
+// droppedRange returns the range of keys of a dropped object; 0 stands for all objects.
 func droppedRange(object uint64) (start, end []byte) {
 	if object == 0 {
 		return []byte{format.TagHeader}, []byte{format.TagObject + 1}

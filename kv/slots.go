@@ -12,9 +12,8 @@ import (
 // the second slot before the entry is there, and at the first after it has gone. So a lookup
 // finds out whether a commit has changed them meanwhile, see Section.
 //
-// A writer keeps a log of which slots it set to what. It stages the log. To read a block that it has changed, or to
-// work on a block, it makes a copy of the block with the changes. From the log it makes the copy again or undoes
-// changes.
+// A writer keeps a log of the slots that it has set and their values, and stages the log. To read or change a block, it
+// makes a copy of the block with the changes. From the log it can make the copy again, or undo changes.
 
 // slotBlock is a block of slots with a writer's changes.
 type slotBlock struct {

@@ -170,7 +170,7 @@ func (v *snapshot) borrow(o *Object, l *Layer, blk uint64) *Line {
 		return nil
 	}
 	now := live.layer(l.Number())
-	if now == nil { // or the number is now that of a smaller layer: then it has changed since
+	if now == nil { // or a smaller layer has the number now: then it has changed since
 		return nil
 	}
 	b := place{live, live.memory.PlaceOf(now, blk)}

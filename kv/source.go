@@ -136,7 +136,7 @@ func (*live) writer() *Writer { return nil }
 
 func (*live) fixed() bool { return false }
 
-// headers is the headers of all keys at one moment, which is after before. Blocks and counters are those of live.
+// headers reads key headers from a snapshot taken after the time `before`. It reads blocks and counters as live does.
 type headers struct {
 	*live
 	keys   storage.Reader

@@ -122,7 +122,7 @@ func (w *Writer) dropLayer(l *Layer) {
 	})
 }
 
-// truncateLayers removes the layers from the n-th on, of which nothing is staged any more.
+// truncateLayers removes the layers from the n-th on, for which nothing is staged any more.
 func (w *Writer) truncateLayers(n int) {
 	for i := n; i < len(w.layers); i++ {
 		if id := idOf(w.layers[i].layer); w.layerIndex != nil && w.layerIndex[id] == i {
@@ -133,7 +133,7 @@ func (w *Writer) truncateLayers(n int) {
 	w.layers = w.layers[:n]
 }
 
-// Made reports whether this writer has made a layer, which nobody else has seen.
+// Made reports whether this writer has made the layer, so that nobody else has seen it.
 func (w *Writer) Made(l *Layer) bool { s := w.stagedLayer(l); return s != nil && s.madeFor != nil }
 
 // Counter returns counter i of a layer with this writer's changes.

@@ -31,7 +31,7 @@ type SetOptions struct {
 	// Expiry is when the key ceases to exist, in Unix milliseconds; 0 means never. A time that has passed removes the key.
 	Expiry int64
 
-	// KeepTTL keeps the expiry of an existing key, or that it has none. Then Expiry is only for a missing key.
+	// KeepTTL keeps the expiry of an existing key, also if it has none. Then Expiry is only for a missing key.
 	KeepTTL bool
 }
 
@@ -59,7 +59,7 @@ func (o *Object) string() (value []byte, blocks *Object, err error) {
 }
 
 // String returns the string under a key, nil if there is none. The caller must not change it. If the string is in
-// blocks, String returns the object instead. The errors are ErrWrongType and those of reading.
+// blocks, String returns the object instead. The errors are ErrWrongType and errors of reading.
 func (r Reader) String(key []byte) (value []byte, blocks *Object, err error) {
 	o, err := r.find(key)
 	if err != nil {
@@ -93,8 +93,8 @@ func (r Reader) copied(key []byte) ([]byte, error) {
 // tell, or the store must not be read now, known is false. It takes part in no transaction.
 //
 // Unlike Read it looks at the sequence lock only before: it reads one key, as some commit has left it, so it cannot see
-// half a commit. If a commit has begun since, the old string and the new one are both right. Who has seen the new one,
-// and then reads another key that the commit changes, finds the lock taken.
+// half a commit. If a commit has begun since, the old string and the new one are both right. A reader that saw the new
+// string waits at the lock before it reads another key of the same commit.
 func (db *DB) StringInMemory(key, dst []byte) (value []byte, known bool) {
 	if !db.ready() || len(key) > MaxKeyLen {
 		return nil, false
@@ -141,7 +141,7 @@ func (w *Writer) Get(key []byte) ([]byte, error) {
 	return Reader{db: w.db, source: w, now: w.Now()}.Get(key)
 }
 
-// number is Get for a string that may be a number. If it is in blocks, and too long to be one, the error is bad.
+// number is Get for a string that may be a number. It returns bad if the string is in blocks and too long for a number.
 func (w *Writer) number(key []byte, bad error) ([]byte, error) {
 	if _, o, _ := w.String(key); o != nil {
 		if d, err := o.typ.Describe(Reader{db: w.db, source: w}, o); err != nil || d.Bytes > 5<<10 { // more than a number has

@@ -88,7 +88,7 @@ func enterTransaction(ctx context.Context) error {
 // f reads takes no memory. The cache keeps to its size meanwhile.
 //
 // Under Always, Update returns when everything that f wrote or read is on stable storage. The errors are f's, or
-// ErrFailed in its place, and those of BeginExclusive and DB.Write.
+// ErrFailed in its place, and the errors of BeginExclusive and DB.Write.
 func (db *DB) Update(ctx context.Context, level Durability, f func(*Transaction) error) (err error) {
 	tx, err := db.beginExclusive(ctx, level, true)
 	if err != nil {
@@ -262,7 +262,7 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 	return look(Reader{tx.db, tx.w, tx.w.Now(), large})
 }
 
-// Commit ends the transaction and commits everything staged in it as one. The errors are those of DB.Write. After any
+// Commit ends the transaction and commits everything staged in it as one. It returns the errors of DB.Write. After any
 // error but ErrFailed nothing was written. In the function of Update it returns an error and does nothing.
 func (tx *Transaction) Commit() error {
 	if tx.scoped {
@@ -271,8 +271,8 @@ func (tx *Transaction) Commit() error {
 	return tx.commit()
 }
 
-// AfterCommit has a function called after the commit, if that succeeds, in the goroutine that commits, with the sum of what n was
-// in all calls for the same key. It is called without locks, and may make commits of its own. Key names the function.
+// AfterCommit calls a function after a successful commit, in the goroutine that commits, with the sum of n over all
+// calls for the same key. The call holds no locks, and may make commits of its own. Key names the function.
 func (tx *Transaction) AfterCommit(key string, n int, f func(n int)) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()

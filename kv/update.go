@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Writes and reads of keys and strings by Go programs, each a commit of its own. Names and rules are those of Redis's
+// Writes and reads of keys and strings by Go programs, each a commit of its own. Names and rules are as in Redis's
 // commands.
 
 // write commits a change of keys. With an error its result is the zero value.

@@ -51,8 +51,8 @@ func (r Reader) Stats(key []byte) (*KeyStats, error) {
 }
 
 // StoredBytes returns the bytes of stored keys and values that belong to a key; false if the key is missing. In each
-// layer it measures as many blocks as samples says, all for 0, and takes them for the others: items are spread
-// evenly. A log does not count. Of what a transaction has staged it counts the header alone.
+// layer it measures as many blocks as samples says, all for 0, and takes them for the others: items are spread evenly.
+// A log does not count. Of a transaction's staged changes it counts the header alone.
 func (r Reader) StoredBytes(ctx context.Context, key []byte, samples int64) (total uint64, there bool, err error) {
 	o, err := r.find(key)
 	if err != nil || o == nil {
@@ -97,8 +97,8 @@ func (r Reader) storedBytes(ctx context.Context, o *Object, samples int64) (tota
 	return total, err
 }
 
-// measure returns the bytes stored of an object in a range of keys. It stops after so many entries, and then also
-// returns the number of the layer's blocks up to there.
+// measure returns the bytes stored of an object in a range of keys. It stops after most entries, and then also returns
+// the number of the layer's blocks up to there.
 func (r Reader) measure(ctx context.Context, o *Object, from, to []byte, most int64) (n, blocks uint64, err error) {
 	it, err := r.source.disk().NewIterWithContext(ctx, &storage.IterOptions{LowerBound: from, UpperBound: to})
 	if err == nil {

@@ -11,9 +11,9 @@ import (
 // A type may ask to be called at a time, see Type.Wake. The commit that changes an object's header writes a note with the
 // time, and deletes the one that was there. Notes only say when to look: what Compact then does follows from the object.
 //
-// If the type's module is not registered, the time is not known. Then the notes of a key are kept as they are. A commit that
-// gives the object another key, or copies it, notes format.WakeSoon. Once the module is there, Wake calls the type for
-// that note, and writes the right one in its place.
+// If the type's module is not registered, the time is not known, and the notes of a key are kept as they are. A commit
+// that gives the object another key, or copies it, notes format.WakeSoon. Once the module is there, Wake calls the type
+// for that note, and writes the right one in its place.
 
 // wakeOf returns when the object's type is to be called, 0 for never, and format.WakeSoon if that is not known.
 func wakeOf(o *Object) int64 {
@@ -80,7 +80,7 @@ func (db *DB) Wake(ctx context.Context, from []byte, budget int) (next []byte, e
 	return next, err
 }
 
-// wake calls the type of the object that a note is of. If there is more to do, it asks for another compaction.
+// wake calls the type of a note's object. If there is more to do, it asks for another compaction.
 func (db *DB) wake(note []byte, budget int) error {
 	at, key, err := format.DecodeWakeKey(note)
 	if err != nil {
@@ -96,7 +96,7 @@ func (db *DB) wake(note []byte, budget int) error {
 	return db.settleNote(at, key)
 }
 
-// settleNote removes a note that is not of what is under its key now, and writes the one that is.
+// settleNote replaces a note that does not belong to what is under its key now by the right one.
 func (db *DB) settleNote(at int64, key []byte) error {
 	return db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
 		v, err := w.lookAt(key, withoutValue)

@@ -15,12 +15,12 @@ import (
 )
 
 // An archive is a tar archive with the files of a backup. The last entry is ArchiveSums: the SHA-256 of every other
-// file, as sha256sum prints it. So an archive that was cut is not taken for a whole one.
+// file, as sha256sum prints it. So a truncated archive is not taken for a whole one.
 
 // ArchiveSums is the name of the last entry of an archive.
 const ArchiveSums = "SHA256SUMS"
 
-// archiveDir is where the backup is made that an archive is written from, inside the store's directory.
+// archiveDir is the directory, inside the store's, of the backup from which an archive is written.
 const archiveDir = "archive"
 
 // Archive makes a backup of a store and writes it to w. See Backup.

@@ -49,7 +49,7 @@ func (s *Store) work(f func()) {
 // operation still uses the store; once it reports false, the caller calls Close.
 func (s *Store) End(busy func() bool) {
 	s.closing.Store(true)
-	// This comes before end, which makes the calls of Compact return: they would not be counted any more.
+	// This must come before end, which makes the calls of Compact return, so that they are no longer counted.
 	s.gaveUp.Store(s.scheduler.reclaims())
 	s.end()
 	go func() {
@@ -58,8 +58,8 @@ func (s *Store) End(busy func() bool) {
 	}()
 }
 
-// Close brings everything written to stable storage, unless the store has failed, and closes the store. The caller
-// has called End before. In a group, what is pending is forgotten.
+// Close brings everything written to stable storage, unless the store has failed, and closes the store. The caller has
+// called End before. In a group, Close forgets pending commits.
 func (s *Store) Close() error {
 	close(s.stop)
 	s.loops.Wait()
@@ -85,8 +85,8 @@ func (s *Store) Close() error {
 }
 
 // relieve makes sure that Close can end. Writers, loops and services may be waiting for a flush that fails again and
-// again, and would wait for ever. Then relieve freezes the directory, so that they end with ErrFailed. That loses
-// nothing that was acknowledged under Always.
+// again, and would wait for ever. Then relieve freezes the directory, so that they end with ErrFailed. No write that
+// was acknowledged under Always is lost.
 func (s *Store) relieve(busy func() bool) {
 	const patience = 200 * time.Millisecond
 	ticker := time.NewTicker(patience)

@@ -21,9 +21,9 @@ import (
 
 // A backup is a second store in a directory of its own, as of one commit. It is made in a directory with another name
 // next to it, and renamed when it is whole. Pebble makes it, as a checkpoint: it links the tables, which never change,
-// or copies them where the file system cannot link. It copies the log, of which package freeze shows it what has been
-// written so far. So the backup is what a crash of the process would have left at that moment: a prefix of the
-// commits, with everything that was acknowledged before the backup began.
+// or copies them where the file system cannot link. It copies the log: package freeze shows it the part that has been
+// written so far. So the backup is what a crash of the process would have left at that moment: a prefix of the commits,
+// with everything that was acknowledged before the backup began.
 
 // ErrUnfinishedBackup is returned when a backup could not be made. There is nothing under the backup's name then.
 var ErrUnfinishedBackup = errors.New("kv: the backup was not made")
@@ -88,7 +88,7 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 	s.backups.making.Lock()
 	defer s.backups.making.Unlock()
 
-	// The name is of this store alone, so what is there was left by a backup that did not end.
+	// Only this store uses the name, so a directory there was left by a backup that did not end.
 	id := sha256.Sum256(append(s.Meta.ID[:], s.Dir...))
 	part := fmt.Sprintf("%s.partial-%x", dir, id[:4])
 	if err := fsys.RemoveAll(part); err != nil {
@@ -141,8 +141,8 @@ func (s *Store) backupReserve() uint64 {
 	return low + low/2
 }
 
-// backups is the file system that Pebble uses. While a backup is made, it sees to the backup's directory. All other
-// paths are passed on.
+// backups is the file system that Pebble uses. While a backup is made, it handles the backup's directory. It passes on
+// all other paths.
 type backups struct {
 	vfs.FS
 	making sync.Mutex // one backup at a time
@@ -156,7 +156,7 @@ func (b *backups) run(r *backup, make func() error) error {
 	return errors.Join(make(), r.err)
 }
 
-// of returns the backup that a path belongs to: as an entry of its directory, or as the directory.
+// of returns the backup whose directory a path is, or is in.
 func (b *backups) of(name string) *backup {
 	if r := b.under.Load(); r != nil && (name == r.dir || b.PathDir(name) == r.dir) {
 		return r
@@ -208,8 +208,8 @@ type backup struct {
 // manifestMarker begins the name of the file that makes a directory a store.
 const manifestMarker = "marker.manifest."
 
-// create makes a file of the backup. The marker is put off until everything else is there: without it, a backup that
-// has not ended is no store.
+// create makes a file of the backup. It puts off the marker until everything else is there: without a marker, a backup
+// that has not ended is no store.
 func (r *backup) create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := r.ctx.Err(); err != nil {
 		return nil, err
@@ -266,10 +266,10 @@ func (r *backup) progress(n uint64) {
 	}
 }
 
-// askEvery is after how many bytes a backup asks the disk whether there is room for more.
+// askEvery is the number of bytes after which a backup asks the disk whether there is room for more.
 const askEvery = 4 << 20
 
-// room returns an error if the disk has no room for more. It asks the disk at the beginning, and every few MiB.
+// room returns an error if the disk has no room for more. It asks the disk at the beginning, and again every few MiB.
 func (r *backup) room(n uint64) error {
 	if r.asked += n; r.asked < askEvery {
 		return nil
@@ -301,8 +301,8 @@ func (f *backupFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// backupDir is a handle of a backup's directory, or of one above it. Pebble panics if a sync of the first fails, so the error
-// is kept for later. If the file system cannot sync directories, a backup goes on without.
+// backupDir is a handle of a backup's directory, or of one above it. Pebble panics if a sync of the backup's directory
+// fails, so backupDir keeps the error for later. If the file system cannot sync directories, a backup goes on without.
 type backupDir struct {
 	vfs.File
 	r *backup

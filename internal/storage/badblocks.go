@@ -18,12 +18,13 @@ import (
 // and reports the damage. So badBlocks, a file system below Pebble, remembers the blocks that Pebble has reported. The next
 // read of one, by a lookup, a snapshot, an iterator or a compaction, is answered with the same error, and reads nothing.
 //
-// What is remembered is the place in a file, not a key. So it is never wrong about a key: a lookup that need not read the
-// block, because a newer table or the memtable has all of the answer, does not meet it. It lasts as long as the file: a file
-// that is written, or removed because a compaction has replaced it, takes it along, and a store that is opened again knows of
-// no damage until it is met. A read that went wrong on its way from a whole disk is remembered until then, too.
+// badBlocks remembers places in files, not keys. So it is never wrong about a key: a lookup that need not read the
+// block, because a newer table or the memtable has all of the answer, does not get the error. An entry lasts as long as
+// the file. It goes when the file is written, or is removed because a compaction has replaced it, and a store that is
+// opened again knows of no damage until it reads it. Until then badBlocks also remembers a read from a whole disk that
+// went wrong on its way.
 
-// maxBadBlocks is how many blocks are remembered, of all tables. Each takes some 400 bytes. Those beyond are read again.
+// maxBadBlocks is how many blocks of all tables are remembered. Each takes some 400 bytes. Further ones are read again.
 const maxBadBlocks = 1 << 14
 
 // badBlocks is a file system that remembers damaged blocks of tables.
@@ -37,7 +38,7 @@ type badBlocks struct {
 	known int                        // blocks in files
 }
 
-// badBlock is the error of a block that is remembered. Its text is the one that Pebble had.
+// badBlock is the error of a remembered block, with the text of Pebble's error.
 type badBlock string
 
 func (b badBlock) Error() string { return string(b) }
@@ -45,19 +46,19 @@ func (b badBlock) Error() string { return string(b) }
 // Unwrap tells Pebble what kind of error it is.
 func (badBlock) Unwrap() error { return pebble.ErrCorruption }
 
-// The offsets of damage that is not in a block with a checksum.
+// The offsets of damage outside of blocks with checksums.
 const (
 	allOfTable = -1 // the table cannot be opened, because its footer is damaged
 	elsewhere  = -2 // it is met again at the next read, which costs little: the file is missing, for example
 )
 
-// Pebble's errors say where they are in words alone.
+// Pebble's errors tell the place in their text alone.
 var (
 	blockError  = regexp.MustCompile(`\bblock (\d+)/\d+: `)
 	footerError = regexp.MustCompile(`\binvalid table\b`)
 )
 
-// placeOf returns the offset of the damage that an error of Pebble's is about.
+// placeOf returns the offset of the damage that an error of Pebble is about.
 func placeOf(message string) int64 {
 	if m := blockError.FindStringSubmatch(message); m != nil {
 		if at, err := strconv.ParseInt(m[1], 10, 64); err == nil {
@@ -70,7 +71,7 @@ func placeOf(message string) int64 {
 	return elsewhere
 }
 
-// report is called when damage of a table was met, for the first time or again. It reports whether it is to be logged.
+// report notes damage of a table that a read has met, for the first time or again, and reports whether to log it.
 func (b *badBlocks) report(info pebble.DataCorruptionInfo) (isNew bool) {
 	b.reads.Add(1)
 	message := strings.ReplaceAll(info.Details.Error(), text.DetailCarrier, "")
@@ -89,7 +90,7 @@ func (b *badBlocks) report(info pebble.DataCorruptionInfo) (isNew bool) {
 	return true
 }
 
-// find returns the error of what is remembered of a place, nil for nothing.
+// find returns the remembered error of a place, nil if there is none.
 func (b *badBlocks) find(path string, at int64) error {
 	if !b.any.Load() {
 		return nil
@@ -114,8 +115,8 @@ func (b *badBlocks) forget(path string) {
 	b.any.Store(b.known > 0)
 }
 
-// Count returns how many damaged blocks of tables have been met since the store was opened and are still there, and how
-// many reads have failed on them.
+// Count returns how many damaged blocks of tables reads have met since the store was opened that are still there, and
+// how many reads have failed on them.
 func (b *badBlocks) Count() (blocks int, reads uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

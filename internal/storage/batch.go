@@ -78,8 +78,8 @@ func (b *Batch) Merge(key, operand []byte) {
 	b.now = true // no bound is known of what it is joined to
 }
 
-// SetBits adds the setting of bits of a block. Items that are joined with those of other commits become the shortest operand
-// then. Otherwise they are that operand at once. Scratch is memory for positions.
+// SetBits adds the setting of bits of a block. Items that may be joined with items of other commits become the shortest
+// operand only then, others at once. Scratch is memory for positions.
 func (b *Batch) SetBits(object, layer, blk uint64, set *block.BitSet, joined bool, scratch *[]uint16) {
 	at, n := b.beginBlock(object, layer, blk)
 	if joined {
@@ -136,7 +136,7 @@ func (b *Batch) end(kind Kind, part format.ObjectKey, at, keyLen, most int) {
 
 func uvarintLen(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
 
-// partOf returns what a key is of. Other keys than those of parts of objects are of none.
+// partOf returns which part of an object a key belongs to, if it belongs to one.
 func partOf(key []byte) (part format.ObjectKey) {
 	if key[0] == format.TagObject {
 		part, _ = format.DecodeObjectKey(key)
@@ -144,8 +144,8 @@ func partOf(key []byte) (part format.ObjectKey) {
 	return part
 }
 
-// isPlainRecord reports whether a key is that of a header, of counters, or of a number of keys: these are looked up by their keys
-// alone.
+// isPlainRecord reports whether a key is a header's, a layer's counters', or a number of keys': these are looked up by
+// their keys alone.
 func isPlainRecord(key []byte, part format.ObjectKey) bool {
 	switch key[0] {
 	case format.TagHeader:
@@ -158,8 +158,8 @@ func isPlainRecord(key []byte, part format.ObjectKey) bool {
 	return false
 }
 
-// Load replaces the changes by those of a record that a Log was given. The error wraps format.ErrCorrupt: then some of the changes
-// may be there.
+// Load replaces the changes by the changes of a record from a Log. An error wraps format.ErrCorrupt, and the batch may
+// then have some of the changes.
 func (b *Batch) Load(record []byte) error {
 	b.Reset()
 	if len(record) < logHeader {
@@ -194,7 +194,7 @@ func cutString(b []byte) (s, rest []byte, ok bool) {
 	return b[:size], b[size:], true
 }
 
-// load adds a change of a record, and reports whether the engine makes such changes.
+// load adds a change of a record. It reports false for a change that the engine never makes.
 func (b *Batch) load(kind Kind, key, value []byte) bool {
 	switch {
 	case len(key) == 0 || !isWhole(key, kind == KindRangeDelete):
@@ -216,8 +216,8 @@ func (b *Batch) load(kind Kind, key, value []byte) bool {
 	return true
 }
 
-// isWhole reports whether a key, or the first one of a range, is as long as keys of its kind are. The store's identity, and what
-// says which messages it has applied, are no keys that a record has.
+// isWhole reports whether a key, or the first key of a range, is as long as keys of its kind are. A record never has
+// the keys of the store's identity and of the messages that it has applied.
 func isWhole(key []byte, ofRange bool) bool {
 	switch key[0] {
 	case format.TagMeta:
@@ -298,8 +298,8 @@ func (b *Batch) OnlyRemoves() bool {
 }
 
 const (
-	// fewKeys is the most keys of a range that are deleted one by one, and manyChanges the number of changes from which
-	// on a batch gets no more of them.
+	// fewKeys is the most keys of a range that are deleted one by one. A batch of manyChanges changes gets no more such
+	// deletions.
 	fewKeys     = 32
 	manyChanges = 4096
 )
@@ -307,8 +307,8 @@ const (
 // DeleteAll adds the deletion of a range of keys of objects to a batch. No other commit may change the range before the
 // batch is applied.
 //
-// Where the range has few keys, they are deleted one by one. Pebble keeps the range deletions of a memtable in a list
-// that the first read after each new one makes anew. So with thousands of them each read that is not answered from
+// Where the range has few keys, they are deleted one by one. Pebble keeps the range deletions of a memtable in a list,
+// which the first read after each new one builds again. So with thousands of them each read that is not answered from
 // memory would take milliseconds.
 func DeleteAll(s *Store, b *Batch, from, to []byte) {
 	if b.Count() < manyChanges {

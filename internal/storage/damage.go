@@ -7,7 +7,7 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// Damaged reports whether the store is what is left of a damaged one.
+// Damaged reports whether the store was opened from the remains of a damaged one.
 func Damaged(s *Store) bool {
 	left, ok := s.opts.FS.(*remains.FS)
 	return ok && left.Damaged()

@@ -13,7 +13,7 @@ import (
 // 1024 at most 156.
 const (
 	// fixedDescriptors counts what is always open: the lock, six handles of the directory, the log and the MANIFEST.
-	// The other three are for files that are opened for a moment, beside the descriptors of the reserve.
+	// The other three are for files that are open for a moment, beside the reserve.
 	fixedDescriptors = 12
 
 	// mostTables is the most tables that are kept open, Pebble's own default. A small limit gives tables an eighth of

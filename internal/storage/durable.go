@@ -19,7 +19,7 @@ import (
 //     It raises the watermark to the commit's own number if no other commit got a number in between, else to the last
 //     number before it began.
 //
-// In a group the log of the group is synced, and the watermark is raised when commits are applied, see group.go.
+// In a group the group's log is synced, and applying commits raises the watermark, see group.go.
 //
 // Store.durableSeq says the same in Pebble's sequences: everything in the log up to it is on stable storage. The
 // sidecar needs it.

@@ -22,8 +22,8 @@ func (e plainError) Error() string {
 func (e plainError) Unwrap() error { return e.error }
 
 // ReadError wraps an error of reading with what was read. Errors of Pebble's checksums and of package block become
-// format.ErrCorrupt, and that a file is missing; every other error stays what it is. Pebble takes whatever happens while it
-// merges operands for damage: a full disk, or one that fails.
+// format.ErrCorrupt, and so does a missing file; every other error stays what it is. Pebble takes any error of merging
+// operands for damage, even if the disk is full or fails.
 func ReadError(err error, form string, args ...any) error {
 	what := fmt.Sprintf(form, args...)
 	var system syscall.Errno

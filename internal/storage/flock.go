@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// lockDirectory locks an open directory, alone or against those that lock it alone. A file system that cannot do that
-// leaves the lock to the file LOCK.
+// lockDirectory locks an open directory, alone or shared. On a file system that cannot do that the file LOCK has to do.
 func lockDirectory(dir *os.File, alone bool) error {
 	how := syscall.LOCK_SH
 	if alone {

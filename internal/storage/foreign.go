@@ -30,8 +30,8 @@ var unfinished = map[string]string{
 }
 
 // refuseParts refuses a directory without a database that has files which look like parts of one, before anything is
-// written to it: the files of somebody who gives the wrong directory, or what is left of a store, or an incomplete
-// copy. What a crash left while a store was made is no such file.
+// written to it: the files of a user who names the wrong directory, the rest of a store, or an incomplete copy. Files
+// that a crash left while a store was made do not count.
 func (s *Store) refuseParts(fsys vfs.FS) error {
 	names, err := fsys.List(s.Dir) // before Peek: another process may be making the store
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Store) refuseParts(fsys vfs.FS) error {
 	return nil
 }
 
-// isUnfinished reports whether a file may be what a crash left while a store was made.
+// isUnfinished reports whether a crash may have left a file while a store was made.
 func isUnfinished(fsys vfs.FS, dir, name string) (bool, error) {
 	text, ok := unfinished[name]
 	if !ok {

@@ -24,19 +24,19 @@ import (
 //
 //   - This process lists the directories that it has, by device and inode. So it makes no difference by which path a
 //     directory is opened.
-//   - The directory itself is locked (flock). No tool tells people to remove a directory, as some do of a lock file.
-//     The lock is that of the open directory: no other open or close in this process gives it up.
+//   - The directory itself is locked (flock). No tool tells people to remove a directory, as some tools do for a lock
+//     file. The lock belongs to the open directory: no other open or close in this process gives it up.
 //   - The file LOCK is locked as Pebble would lock it, for programs that know no other lock, and for machines that
 //     share a network file system, which may not see each other's flock. That lock is the process's: it is lost when
 //     this process closes any descriptor of the file, for instance after a copy of it. Somebody may remove the file,
 //     too. So it is taken again at each look.
 //
-// Every file is opened by its path. If the directory is renamed, and another put in its place, the paths lead into
+// Pebble opens every file by its path. If the directory is renamed, and another put in its place, the paths lead into
 // that one, which may be another process's. So a look compares the path with the directory that is locked: before and
-// after each operation that opens or changes a file (groundFS), and once a second (watchGround). If it is not the
-// same, the store fails.
+// after each operation that opens or changes a file (groundFS), and once a second (watchGround). If it is not the same,
+// the store fails.
 
-// errGroundLost is the cause of the failure of a store whose directory is not its own any more.
+// errGroundLost is the cause of the failure of a store whose directory is no longer its own.
 var errGroundLost = errors.New("kv: the directory is not the one that was opened")
 
 // lockName is the name of the lock file, which Pebble's programs lock.
@@ -57,7 +57,7 @@ type ground struct {
 // fileLocker is a lock of the file LOCK.
 type fileLocker interface {
 	io.Closer
-	// renew takes the lock again if it may be lost. The error is that of a lock that another process has by now.
+	// renew takes the lock again if it may be lost. It returns an error if another process has it by now.
 	renew() error
 }
 
@@ -182,7 +182,7 @@ func lockHolder(err error) string {
 	return "another process"
 }
 
-// watchGround looks at the ground until the store is closed, and has the store fail if the ground is lost.
+// watchGround looks at the ground until the store is closed, and makes the store fail if the ground is lost.
 func (s *Store) watchGround() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -203,7 +203,7 @@ type foreignLock struct{ io.Closer }
 
 func (foreignLock) renew() error { return nil }
 
-// groundFS is the file system that Pebble uses. It does nothing by a path that leads into another directory.
+// groundFS is the file system that Pebble uses. It uses no path that leads into another directory.
 type groundFS struct {
 	vfs.FS
 	ground *ground
@@ -286,8 +286,9 @@ func (g groundFS) Remove(name string) error {
 	})
 }
 
-// has reports whether a name is of a file in the directory, which is open. On Linux such files are removed and renamed by the
-// open directory: by their path, those of a directory that has come into its place since the look could be.
+// has reports whether a name belongs to a file in the directory, which is open. On Linux such files are removed and
+// renamed through the open directory: their paths could lead to files of a directory that has taken its place since the
+// look.
 func (g groundFS) has(name string) bool {
 	return g.ground.info != nil && g.FS.PathDir(name) == filepath.Clean(g.ground.dir)
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// removeIn removes a file of an open directory, by its path: a directory that comes into its place at that moment loses the
+// removeIn removes a file of an open directory, by its path: a directory that takes its place at that moment loses the
 // file.
 func removeIn(dir *os.File, name string) error { return os.Remove(filepath.Join(dir.Name(), name)) }
 

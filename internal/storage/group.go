@@ -9,23 +9,25 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// A store of a group. The members of a group have one log, Options.Log, and the same messages in the same order. Consensus
-// decides which messages there are; it is not in this package. One member leads: it takes commits, and proposes them. All members
-// apply the log, with one goroutine each, the apply loop: Group.Apply puts a message into Pebble, in one batch with the record that
-// says so (format.Applied). Nothing else of a commit reaches the Pebble of a member, so nothing that is not committed is there, and
-// to roll back is to forget what is in memory.
+// A store of a group. The members of a group have one log, Options.Log, with the same messages in the same order.
+// Consensus, which is not in this package, decides which messages there are. One member leads: it takes commits, and
+// proposes them. Each member applies the log with one goroutine, the apply loop: Group.Apply puts a message into
+// Pebble, in one batch with the record that says so (format.Applied). Commits reach the Pebble of a member in no other
+// way. So Pebble has only committed changes, and a rollback need only forget what is in memory.
 //
-// A commit that can be pending (pending.go) is visible in the leader's memory at once, and in an index; in a group that is so at
-// every level. All that is pending becomes one message. While a message is in flight, the next gathers. The index of the one in
-// flight is emptied by the apply loop, when Pebble has the message. Every other commit is a message of its own, behind what was
-// pending before. The caller waits until the apply loop has applied it. Memory has it then, too, and not before.
+// A commit that can be pending (pending.go) is visible in the leader's memory at once, and in an index; in a group at
+// every level. All pending commits become one message. While a message is in flight, the next gathers. The apply loop
+// empties the index of the message in flight once Pebble has the message. Every other commit is a message of its own,
+// behind the commits that were pending before. Its caller waits until the apply loop has applied it; memory gets it at
+// that moment, too.
 //
 // In a group, "durable" means applied here, and so in the log of a majority: Store.durable is a number up to which all commits
 // are applied, or forgotten. Pebble's log is not synced by commits. SyncStore does that.
 //
-// The fence. Group.epoch goes up when what is not committed is forgotten. A writer takes it when it has its locks, and so does
-// whoever answers from memory, before the first read. What has another epoch is not made pending, not proposed, and no answer.
-// These are compared under the locks that a change of the role takes (proposing and pending.mu), or after the last read.
+// The fence. Group.epoch goes up when memory forgets uncommitted changes. A writer takes the epoch once it has its
+// locks, and a lookup that answers from memory takes it before its first read. A commit of another epoch is neither
+// made pending nor proposed, and an answer of another epoch is not given. Epochs are compared under the locks that a
+// change of the role takes (proposing and pending.mu), or after the last read.
 type Group struct {
 	store *Store
 	log   Log
@@ -43,12 +45,12 @@ type Group struct {
 
 // Log orders the messages of a group of stores.
 type Log interface {
-	// Propose asks for a message to be put into the log, behind those that it was given before. It must not keep or change the
-	// record, nor wait for the apply loop. The ticket gets one value, nil when Group.Apply has returned for the message;
-	// ErrNotLeader if it is not in the log and never will be; and ErrOutcomeUnknown if that is not known. The channel must
-	// have room for it. If a message is refused, all that come after it in the same term have to be refused, too: so the log never
-	// has a commit without those before it. The store takes no commits then until it was told Follow, and Lead. After any other
-	// error the store has failed.
+	// Propose asks for a message to be put into the log, behind all messages proposed before. It must not keep or
+	// change the record, or wait for the apply loop. The ticket gets one value: nil when Group.Apply has returned for
+	// the message, ErrNotLeader if the message is not in the log and never will be, and ErrOutcomeUnknown if that is
+	// not known. The channel must have room for it. If Propose refuses a message, it must refuse all later ones of the
+	// same term: so the log never has a commit without the commits before it. The store then takes no commits until it
+	// is told Follow, and Lead. After any other error the store has failed.
 	Propose(p Proposal) (ticket <-chan error)
 }
 
@@ -71,7 +73,7 @@ type flight struct {
 	ended               <-chan struct{} // Group.ended
 }
 
-// Leads returns the epoch that a writer's commit has to name, or ErrNotLeader.
+// Leads returns the epoch that a writer's commit must name, or ErrNotLeader.
 func (g *Group) Leads() (epoch uint64, err error) {
 	epoch = g.epoch.Load()
 	if epoch&1 != 0 || !g.leading.Load() {
@@ -80,13 +82,14 @@ func (g *Group) Leads() (epoch uint64, err error) {
 	return epoch, nil
 }
 
-// Epoch returns what Settle takes, odd while memory is made to forget.
+// Epoch returns the epoch for Settle. It is odd while memory forgets.
 func (g *Group) Epoch() uint64 { return g.epoch.Load() }
 
 // accepts reports whether a commit of an epoch is still accepted. The caller holds proposing or pending.mu.
 func (g *Group) accepts(epoch uint64) bool { return g.leading.Load() && g.epoch.Load() == epoch }
 
-// Pend makes a batch pending, if it can be: see CanPend. The errors are ErrNotLeader, and one for a batch for which there is no room.
+// Pend makes a batch pending, if it can be: see CanPend. It returns ErrNotLeader, or an error if there is no room for
+// the batch.
 func (g *Group) Pend(b *Batch, epoch uint64) (Receipt, error) {
 	p := &g.store.pending
 	p.mu.Lock()
@@ -153,8 +156,8 @@ func (g *Group) flush() error {
 	return g.await(f)
 }
 
-// send sees to it that the pending commits up to one are in flight, and returns the flight that has the last of them; nil if they
-// are applied, or forgotten. It waits for one flight before it begins the next.
+// send puts the pending commits up to the given one into flight, and returns the flight of the last of them; nil if
+// they are applied or forgotten. It waits for one flight before it begins the next.
 func (g *Group) send(upTo uint64) (*flight, error) {
 	g.store.pauseAt("group: flush")
 	p := &g.store.pending
@@ -227,7 +230,7 @@ func (g *Group) await(f *flight) error {
 	return ErrOutcomeUnknown
 }
 
-// answered is called with what the log says about a message.
+// answered takes the log's answer about a message.
 func (g *Group) answered(f *flight, err error) error {
 	switch {
 	case err == nil:
@@ -252,8 +255,9 @@ func (g *Group) resign(epoch uint64) {
 	}
 }
 
-// Settle returns when everything up to a number is applied, for an answer that was read in an epoch. The errors are ErrNotLeader,
-// if the rest is not in the log; ErrOutcomeUnknown, if memory has forgotten meanwhile what the answer may rest on; and ErrFailed.
+// Settle returns when everything up to a number is applied, for an answer that was read in an epoch. It returns
+// ErrNotLeader if the rest is not in the log, ErrOutcomeUnknown if memory has meanwhile forgotten changes that the
+// answer may rest on, or ErrFailed.
 func (g *Group) Settle(number, epoch uint64) (err error) {
 	s := g.store
 	if s.durable.Load() < number && !s.pending.none() {
@@ -283,7 +287,7 @@ func (g *Group) round() error {
 	return nil
 }
 
-// Lead has the store take commits. The apply loop calls it, when it has applied everything before the term.
+// Lead makes the store take commits. The apply loop calls it once it has applied everything before the term.
 func (g *Group) Lead(term uint64) {
 	p := &g.store.pending
 	g.proposing.Lock()
@@ -294,7 +298,7 @@ func (g *Group) Lead(term uint64) {
 	g.leading.Store(true)
 }
 
-// Resign ends the leadership, and wakes whoever waits. It reports MayForget.
+// Resign ends the leadership, and wakes all waiting goroutines. It reports MayForget.
 func (g *Group) Resign() bool {
 	g.resign(g.epoch.Load())
 	return g.MayForget()
@@ -307,8 +311,8 @@ func (g *Group) MayForget() bool {
 	return g.term != 0
 }
 
-// Forget drops what is pending, and calls memory, which drops all else that may be not committed. No lookup may begin to keep
-// anything in memory meanwhile, and no commit may be under way. Resign was called before.
+// Forget drops pending commits, and calls memory, which drops everything else that may be uncommitted. Meanwhile no
+// lookup may put anything into memory, and no commit may be under way. The caller has called Resign before.
 func (g *Group) Forget(memory func() error) error {
 	p := &g.store.pending
 	p.flushes.Lock() // whoever holds it waits for nothing any more

@@ -13,18 +13,18 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// ErrReplaced is returned by a snapshot that was made before an image took the place of everything that the store had.
+// ErrReplaced is returned by a snapshot that was made before an image replaced everything in the store.
 var ErrReplaced = errors.New("kv: the store has got the content of the group's leader since the snapshot was made")
 
-// Snapshot reads the store as of one commit. An image that takes the place of everything takes it from snapshots, too: to them the
-// store would look empty. So they return ErrReplaced from then on. Iterators that were made before go on.
+// Snapshot reads the store as of one commit. Once an image has replaced everything, the store would look empty to
+// earlier snapshots, so they return ErrReplaced. Iterators that were made before go on.
 type Snapshot struct {
 	snap     *pebble.Snapshot
 	store    *Store
 	replaced uint64
 }
 
-// DiskSnapshot returns a snapshot without what is pending. The caller closes it.
+// DiskSnapshot returns a snapshot without pending commits. The caller closes it.
 func DiskSnapshot(s *Store) *Snapshot {
 	replaced := s.replaced.Load()
 	return &Snapshot{s.disk.NewSnapshot(), s, replaced}
@@ -57,7 +57,7 @@ func (s *Snapshot) NewIterWithContext(ctx context.Context, o *IterOptions) (*Ite
 // Close implements io.Closer.
 func (s *Snapshot) Close() error { return s.snap.Close() }
 
-// WriteImage writes everything that a snapshot has, for ReceiveImage.
+// WriteImage writes the whole content of a snapshot, for ReceiveImage.
 func WriteImage(ctx context.Context, snap *Snapshot, w io.Writer) (err error) {
 	it, err := snap.NewIterWithContext(ctx, &IterOptions{})
 	if err != nil {
@@ -67,7 +67,7 @@ func WriteImage(ctx context.Context, snap *Snapshot, w io.Writer) (err error) {
 	return errors.Join(err, it.Close())
 }
 
-// DigestImage returns the digest of a part of what a snapshot has.
+// DigestImage returns the digest of a part of a snapshot's content.
 func DigestImage(ctx context.Context, snap *Snapshot, part uint8) ([sha256.Size]byte, error) {
 	sum, err := image.Digest(ctx, func(start, end []byte) (*pebble.Iterator, error) {
 		return snap.NewIterWithContext(ctx, &IterOptions{LowerBound: start, UpperBound: end})
@@ -83,10 +83,10 @@ func (s *Store) ReceiveImage(ctx context.Context, dir string, r io.Reader) (imag
 	return image.Receive(ctx, s.Files, dir, r)
 }
 
-// Replace puts an image in the place of everything that the store has, at once and durably: a crash leaves the old or the new.
-// Nothing may be pending, and nobody may write meanwhile. Snapshots that were made before have nothing any more: their readers must
-// be told. The tables' directory is no longer needed afterwards. The image is of a store with the same identity: hashes of items
-// and keys, and what else the store keeps in files of its own, rest on that.
+// Replace replaces the whole content of the store by an image, at once and durably: a crash leaves the old content or
+// the new. Nothing may be pending, and nobody may write meanwhile. Earlier snapshots lose their content, and their
+// readers must be told. The tables' directory is no longer needed afterwards. The image must come from a store with the
+// same identity: hashes of items and keys, and other things that the store keeps in files of its own, rest on that.
 func (s *Store) Replace(ctx context.Context, t image.Tables) error {
 	if s.opts.ReadOnly {
 		return ErrReadOnly
@@ -115,8 +115,9 @@ func (s *Store) Replace(ctx context.Context, t image.Tables) error {
 	return err
 }
 
-// commitBehind makes one commit, which puts the identity where it is already. The tables of an image take numbers of commits that no
-// log has: without a commit behind them, the log would seem to have lost its end once the sidecar says that they are durable.
+// commitBehind makes one commit, which writes the identity again. The tables of an image take numbers of commits that
+// no log has: without a commit behind them, the log would seem to have lost its end once the sidecar says that they are
+// durable.
 func (s *Store) commitBehind() error {
 	b := s.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail

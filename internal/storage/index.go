@@ -45,10 +45,10 @@ type indexChange struct {
 type span struct{ at, size uint32 }
 
 const (
-	// A record that is longer, with its key, gains nothing from being pending.
+	// A longer record, with its key, gains nothing from being pending.
 	maxPendingRecord = 1 << 10
 
-	// An index has at most so many changes, and bytes of data.
+	// An index has at most this number of changes, and of bytes of data.
 	maxPendingChanges = 1 << 18
 	maxPendingBytes   = 8 << 20
 
@@ -57,8 +57,8 @@ const (
 	perPending   = PerEntry + 48 // of a key: what it takes in a batch, with the key of a block, and lengths
 )
 
-// holds reports whether the index has room for a batch more, and whether it is at least half full then. Most is the size of a
-// commit at most.
+// holds reports whether the index has room for another batch, and whether it is at least half full then. Most is the
+// largest size of a commit.
 func (x *index) holds(b *Batch, most int) (room, half bool) {
 	changes, size, data := len(x.changes)+len(b.changes), x.size+b.pending, len(x.data)+len(b.data)
 	half = x.commits >= MaxPending/2 || changes > maxPendingChanges/2 || size > most/2 || data > maxPendingBytes/2
@@ -171,7 +171,7 @@ func (x *index) counters(part format.ObjectKey, key []byte) *indexKey {
 	return &x.keys[x.countersAt-1]
 }
 
-// change adds a change of a block, which takes at most so many bytes in the batch.
+// change adds a change of a block, which takes at most most bytes in the batch.
 func (x *index) change(k *indexKey, change []byte, most int) {
 	x.changes = append(x.changes, indexChange{x.append(change), k.last})
 	k.last = int32(len(x.changes))
@@ -217,7 +217,7 @@ func (x *index) appendChanges(changes [][]byte, k *indexKey) [][]byte {
 	return changes
 }
 
-// reset removes everything. It keeps memory for as much as is pending often.
+// reset removes everything. It keeps memory for the usual number of pending changes.
 func (x *index) reset() {
 	if cap(x.data) > maxPendingBytes || cap(x.changes) > maxPendingChanges {
 		*x = index{}
@@ -254,8 +254,8 @@ type flushKey struct {
 	i      int32
 }
 
-// build adds all changes to a batch, one for each key, in the order of their keys: Pebble then finds the place of each near
-// that of the one before.
+// build adds all changes to a batch, one for each key, in the order of their keys: Pebble then finds the place of each
+// near the one before.
 func (x *index) build(batch *pebble.Batch, s *flushScratch) {
 	s.order = s.order[:0]
 	for i := range x.keys {
@@ -279,7 +279,7 @@ func (x *index) build(batch *pebble.Batch, s *flushScratch) {
 	}
 }
 
-// blockOf returns the number of the block that a key is of.
+// blockOf returns the number of the block that a key belongs to.
 func blockOf(key []byte) uint64 {
 	k, err := format.DecodeObjectKey(key)
 	must(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// lockFile locks a file, alone or against those that lock it alone. On Windows these open it without sharing, so that
-// nobody can remove it. A file that is missing is not locked by anybody.
+// lockFile locks a file, alone or shared. On Windows a lock alone opens the file without sharing, so that nobody can
+// remove it. Nobody has locked a missing file.
 func lockFile(name string, alone bool) (fileLocker, error) {
 	l, err := openLocked(name, alone)
 	if err != nil {

@@ -17,7 +17,7 @@ type lockedFile struct {
 	file  *os.File // nil for a reader if the file is missing: a reader makes no file
 }
 
-// lockFile locks a file, alone or against those that lock it alone. A file that is missing is made for a lock alone.
+// lockFile locks a file, alone or shared. For a lock alone it makes a missing file.
 func lockFile(name string, alone bool) (fileLocker, error) {
 	l := &lockedFile{name: name, alone: alone}
 	return l, l.take()
@@ -26,7 +26,7 @@ func lockFile(name string, alone bool) (fileLocker, error) {
 func (l *lockedFile) take() (err error) {
 	if l.alone {
 		l.file, err = os.OpenFile(l.name, os.O_RDWR|os.O_CREATE, privateFile)
-	} else { // without O_NONBLOCK a pipe would wait for somebody who writes to it
+	} else { // without O_NONBLOCK opening a pipe would wait for a writer
 		l.file, err = os.OpenFile(l.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// Message is a message of the log of a group, and what its record of format.Applied is to say.
+// Message is a message of the log of a group, and the content of its record of format.Applied.
 type Message struct {
 	format.Applied
 	Record  []byte // nil for an entry that is the log's own
 	Whole   bool   // as the Proposal said
 	Group   bool
-	Members []byte // who the members are from now on, in any form; nil if that stays as it is
+	Members []byte // the members from now on, in any form; nil if they stay as they are
 }
 
-// ErrMember is returned by Open for a store of a group that is opened alone.
+// ErrMember is returned by Open when a store of a group is opened alone.
 var ErrMember = errors.New("kv: the store is a member of a group")
 
 // Owns reports whether the memory of this store has the commits of a message already. The apply loop calls it: the role does not
@@ -32,8 +32,8 @@ func (g *Group) Proposed(m *Message) bool { return g.term != 0 && g.term == m.Te
 // Applied returns what the store has applied last.
 func (g *Group) Applied() format.Applied { return *g.applied.Load() }
 
-// IsNext returns an error unless a message is the one behind what was applied last. A store that leads, or has not forgotten yet
-// what it had when it led, takes messages of that term only.
+// IsNext returns an error unless a message directly follows the one that was applied last. A store that leads, or has
+// not yet forgotten what it had while it led, takes messages of that term only.
 func (g *Group) IsNext(m *Message) error {
 	if g.term != 0 && m.Term != g.term {
 		return fmt.Errorf("kv: message %d of the log is of term %d, and the store leads in term %d, or was not told to follow", m.Index, m.Term, g.term)
@@ -96,8 +96,8 @@ func (g *Group) land(bytes int) error {
 	return s.failure()
 }
 
-// Write changes what is stored of this member alone. What lookups, and messages, read must stay the same. No message may be applied
-// meanwhile.
+// Write changes the stored form of this member alone. What lookups and messages read must stay the same. No message may
+// be applied meanwhile.
 func (g *Group) Write(b *Batch) error {
 	batch := g.store.disk.NewBatch()
 	defer func() { _ = batch.Close() }() // releases memory, cannot fail
@@ -109,7 +109,8 @@ func (g *Group) Write(b *Batch) error {
 	return g.store.failure()
 }
 
-// SyncStore brings what is applied to stable storage, and returns the index up to which the log is not needed any more here.
+// SyncStore brings applied messages to stable storage, and returns the index up to which this store no longer needs the
+// log.
 func (g *Group) SyncStore() (index uint64, err error) {
 	index = g.Applied().Index
 	seq, err := g.store.syncDisk()
@@ -119,7 +120,8 @@ func (g *Group) SyncStore() (index uint64, err error) {
 	return index, err
 }
 
-// atOnce returns the number of a commit up to which Pebble has all. The caller sees to it that no commit is made meanwhile.
+// atOnce returns the number of a commit up to which Pebble has all. The caller makes sure that no commit is made
+// meanwhile.
 func (g *Group) atOnce() uint64 {
 	last, durable := g.store.last.Load(), g.store.durable.Load()
 	if g.store.pending.none() {
@@ -147,7 +149,7 @@ func (s *Store) join() error {
 	return nil
 }
 
-// leave makes the store of a group one that is alone.
+// leave turns the store of a group into a store of its own.
 func (s *Store) leave() error {
 	b := s.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
@@ -162,7 +164,8 @@ func (s *Store) leave() error {
 	return s.failure()
 }
 
-// ReadApplied reads what a store has applied last, and who the members of its group are; Index is 0 for a store that never was in one.
+// ReadApplied reads the last message that a store has applied, and the members of its group; Index is 0 for a store
+// that never was in a group.
 func ReadApplied(from Reader) (applied format.Applied, members []byte, err error) {
 	value, err := ReadMeta(from, format.AppendMetaKey(nil, format.MetaApplied))
 	if err == nil && value != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// readMeta reads the store's identity, and checks that the log has not lost its end. Fresh means that the store has
+// readMeta reads the store's identity, and checks that the log has not lost its end. Fresh reports that the store has
 // no identity yet.
 func (s *Store) readMeta() (fresh bool, err error) {
 	value, err := s.readIdentity()
@@ -134,9 +134,10 @@ func (s *Store) findSequence() error {
 	return nil
 }
 
-// closeGap makes one commit, which puts the identity where it is already, and flushes it. The MANIFEST knew of commits that no
-// log and no table has: they were never on stable storage, and a crash took them. The next commit gets a sequence behind
-// theirs, so the next log would seem to lack them. Once a table has that commit, nothing before it is looked for in logs.
+// closeGap makes one commit, which writes the identity again, and flushes it. The MANIFEST knew of commits that no log
+// and no table has: they were never on stable storage, and a crash took them. The next commit gets a sequence behind
+// theirs, so the next log would seem to lack them. Once a table has the commit of closeGap, Open expects nothing before
+// it in logs.
 func (s *Store) closeGap() error {
 	identity, err := s.readIdentity() // Options.Seed is not in it
 	if err == nil {

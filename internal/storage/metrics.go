@@ -10,7 +10,7 @@ import (
 // stats are what Metrics reads.
 type stats struct{ syncs, syncNanos, flushedBytes, backgroundErrors atomic.Uint64 }
 
-// synced counts a sync of the log that was waited for since begin.
+// synced counts a sync of the log for which a goroutine has waited since begin.
 func (s *stats) synced(begin time.Time) {
 	s.syncs.Add(1)
 	s.syncNanos.Add(uint64(time.Since(begin)))
@@ -84,7 +84,7 @@ func logSize(m *pebble.Metrics) uint64 {
 // minBallast is the smallest size of a ballast, in bytes.
 const minBallast = 1 << 20
 
-// sizeBallast raises the size that the ballast is to have, as the store grows.
+// sizeBallast raises the size of the ballast as the store grows.
 func (s *Store) sizeBallast() {
 	if size := s.ballastWanted(); size > s.ballast.Load() {
 		s.ballast.Store(size)

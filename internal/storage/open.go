@@ -77,7 +77,7 @@ func openStore(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// unwritable adds to an error of opening a store what helps if the store is there, and cannot be written.
+// unwritable adds a hint to an error of opening a store, if the store is there and cannot be written.
 func (s *Store) unwritable(err error) error {
 	if !errors.Is(err, syscall.EROFS) && !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -183,7 +183,7 @@ func (s *Store) open() (err error) {
 	return s.join()
 }
 
-// lockDir locks the directory, which it makes if need be.
+// lockDir makes the directory if it is missing, and locks it.
 func (s *Store) lockDir(fsys vfs.FS) (err error) {
 	desc, err := pebble.Peek(s.Dir, fsys)
 	switch {
@@ -267,9 +267,9 @@ func (s *Store) closePebble() error {
 	return err
 }
 
-// trimLogs gives back the blocks that logs have beyond their ends: a log gets them ahead of what is written, see package
-// freeze. To cut a file to the length that it has changes nothing else. Errors do not count: the blocks are used by the
-// next open, or go with the log.
+// trimLogs gives back the blocks that logs have beyond their ends: a log gets them ahead of what is written, see
+// package freeze. Truncating a file to the length that it has changes nothing else. Errors do not count: the next open
+// uses the blocks, or they go with the log.
 func (s *Store) trimLogs() {
 	if s.opts.FS != vfs.Default {
 		return

@@ -108,14 +108,13 @@ func (s *Store) mayCompact() bool {
 	return s.failure() == nil && !s.givenUp() || s.stalled.Load() == stalledByLevel0
 }
 
-// givenUp reports whether running compactions are to end before they make another table. Close gives them up because
-// one that Compact asked for may be of the whole store. They go on while a commit waits, because that commit has to
-// end.
+// givenUp reports whether running compactions must end before they make another table. Close gives them up because
+// Compact may have asked for one of the whole store. They go on while a commit waits, because that commit has to end.
 func (s *Store) givenUp() bool { return s.gaveUp.Load() && s.stalled.Load() == 0 }
 
-// mustSpare reports whether compactions are to leave the room on the disk alone, because it is full. A failed store
-// writes nothing to the disk, so it need not. Neither need it while a commit waits: that commit may need a compaction
-// to go on, and other commits wait for it.
+// mustSpare reports whether compactions must not use the disk, because it is full. A failed store writes nothing to the
+// disk, so it need not. Neither need it while a commit waits: that commit may need a compaction to go on, and other
+// commits wait for it.
 func (s *Store) mustSpare() bool {
 	return s.failure() == nil && s.stalled.Load() == 0 && s.Space.Full()
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// Group commit. A commit that need not be in the log at once, and only changes blocks and sets records that are looked up by
-// their keys, is pending at first: its changes are kept in memory, by their keys (index.go), and flushed to Pebble together
-// with others. A group of commits becomes one Pebble batch, with one operand for each block and one value for each record, in
-// the order of their keys. That costs a fraction of a batch for each commit: most of the time of a batch is that Pebble looks
-// for the places of its keys in the memtable, and they are near each other if there are many.
+// Group commit. A commit is pending at first if it need not be in the log at once, and only changes blocks and sets
+// records that are looked up by their keys: its changes are kept in memory, by their keys (index.go), and flushed to
+// Pebble together with others. A group of commits becomes one Pebble batch, with one operand for each block and one
+// value for each record, in the order of their keys. That costs a fraction of a batch for each commit: most of the time
+// of a batch is that Pebble looks for the places of its keys in the memtable, and they are near each other if there are
+// many.
 //
 // The store is what Pebble has and what is pending. Wherever another comment says that a commit is applied, a pending
 // commit counts as applied. For this to hold, every reader and writer follows a rule:
@@ -31,13 +32,13 @@ import (
 //   - A snapshot flushes first. If it is made while no commit is under way, it has every commit.
 //   - A sync flushes before it syncs Pebble's log.
 //
-// A crash loses what is pending. All of that are commits that were not promised to survive a crash. They are at most
-// MaxPending pending commits, and as many that are being flushed, all made within about the last FlushAfter.
+// A crash loses pending commits, for which nobody was promised that they survive a crash. They are at most MaxPending
+// commits, and as many again that are being flushed, all made within about the last FlushAfter.
 
 const (
-	// MaxPending is the most commits that can be pending. When so many are, or as much as there is room for (index.holds), a
-	// commit is not made pending, but goes to Pebble by itself. When it is half of that, the last of them asks its caller to
-	// flush, unless a flush is under way.
+	// MaxPending is the most commits that can be pending. Once that number is pending, or the room is used up
+	// (index.holds), a commit goes to Pebble by itself. At half of it, the last commit asks its caller to flush, unless
+	// a flush is under way.
 	MaxPending  = 1 << 15
 	ManyPending = MaxPending / 2
 
@@ -128,8 +129,8 @@ func (p *pending) value(key []byte) (value []byte, found bool) {
 	return nil, false
 }
 
-// Block returns what Pebble has stored of a block, as Get does, and an operand that makes the pending changes of the block, nil
-// if there are none. Some of these may be stored already.
+// Block returns Pebble's stored form of a block, as Get does, and an operand that makes the pending changes of the
+// block, nil if there are none. Some of these may be stored already.
 func (s *Store) Block(object, layer, blk uint64) (value []byte, closer io.Closer, operand []byte, err error) {
 	var buf [24]byte
 	key := format.AppendBlockKey(buf[:0], object, layer, blk)
@@ -139,8 +140,8 @@ func (s *Store) Block(object, layer, blk uint64) (value []byte, closer io.Closer
 	return value, closer, operand, err
 }
 
-// Flush puts everything into Pebble that was pending before the call. If that fails, the store fails. In a group it waits for the
-// apply loop. If the store ceases to lead meanwhile, what was pending is forgotten, or about to be.
+// Flush puts everything into Pebble that was pending before the call. If that fails, the store fails. In a group it
+// waits for the apply loop. If the store ceases to lead meanwhile, it forgets pending commits, or is about to.
 func (s *Store) Flush() {
 	if s.Group != nil {
 		_ = s.Group.flush() // readers go on with what there is
@@ -158,8 +159,8 @@ func (s *Store) Flush() {
 	}
 }
 
-// FlushIfMany flushes what is pending if the commit has made that much, unless another goroutine is flushing. Whoever calls
-// Commit calls it once he holds no lock. In a group another goroutine flushes.
+// FlushIfMany flushes pending commits if the commit has made them many, unless another goroutine is flushing. A caller
+// of Commit calls it once it holds no lock. In a group another goroutine flushes.
 func (s *Store) FlushIfMany(r Receipt) {
 	if r.full && s.Group != nil {
 		select {

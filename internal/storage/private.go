@@ -17,9 +17,9 @@ const (
 	privateFile fs.FileMode = 0o600
 )
 
-// privateFS is the operating system's file system, with private modes. Without it the umask alone would decide who
-// can read what Pebble makes. A file has its mode from the start. If the mode were changed after, a program that had
-// opened the file in between could go on reading.
+// privateFS is the operating system's file system, with private modes. Without it the umask alone would decide who can
+// read what Pebble makes. A file has its mode from the start. If the mode were changed later, a program that had opened
+// the file in between could go on reading.
 type privateFS struct{ vfs.FS }
 
 // fileSystem returns the file system that the store is on.

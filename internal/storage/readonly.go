@@ -109,8 +109,8 @@ func (s *Store) readMetaReadOnly(fsys vfs.FS) error {
 	return nil
 }
 
-// Examine finds out what is left of the store in dir, see package remains. Until done is called, no writer can open
-// the store.
+// Examine finds out what remains of the store in dir, see package remains. Until done is called, no writer can open the
+// store.
 func Examine(o Options, dir string, examine func(fsys vfs.FS, dir string) error) (done func() error, err error) {
 	s := &Store{opts: o}
 	if s.Dir, err = s.cleanDir(dir); err != nil {

@@ -20,7 +20,7 @@ import (
 //   - After a compaction that has failed on a damaged table it grants none for a while. Pebble would repeat it at once,
 //     and without end, if the table is in level 0. The rest doubles from one failure to the next. It is short while a
 //     commit or a call of Compact waits for compactions.
-//   - It grants none once the store has failed, but for the exception of Store.mayCompact.
+//   - It grants none once the store has failed, except as Store.mayCompact says.
 type scheduler struct {
 	may     func() bool      // see Store.mayCompact; called with mu held, and sometimes Pebble's mutex too
 	hurried func() bool      // a commit waits for compactions; called like may
@@ -83,7 +83,7 @@ func (s *scheduler) room() bool {
 	return s.started && !s.closed && s.may() && (s.asked > 0 || !s.full()) && !s.rests() && s.running < s.db.GetAllowedWithoutPermission()
 }
 
-// How long no compaction begins after one has failed on damage: from the first failure on, and at most.
+// How long no compaction begins after one has failed on damage: after the first failure, and at most.
 const (
 	firstRest   = time.Second
 	longestRest = 64 * time.Second

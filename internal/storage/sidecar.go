@@ -13,13 +13,14 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// The sidecar tells Open that the log has lost its end. If a log stops early, Pebble assumes that a crash interrupted
-// a write. That is right for a torn end, and wrong for a log file that was removed or cut. So every few seconds, and
-// at Close, the store writes into the sidecar how far the log is known to be on stable storage. An Open that finds a
-// shorter log reports corruption. What was written after the last sidecar is not covered.
+// The sidecar tells Open that the log has lost its end. If a log stops early, Pebble assumes that a crash interrupted a
+// write. That is right for a torn end, and wrong for a log file that was removed or cut. So every few seconds, and at
+// Close, the store writes into the sidecar how far the log is known to be on stable storage. An Open that finds a
+// shorter log reports corruption. Writes after the last sidecar are not covered.
 //
-// A store has a sidecar before it has an identity (writeMeta). So a store without one has lost it, and with it what says
-// how far the log has to reach. Opening such a store writes one anew. Before that, a salvage takes the log's end for lost.
+// A store has a sidecar before it has an identity (writeMeta). So a store without a sidecar has lost it, and nothing
+// tells how far the log must reach. Opening such a store writes a new one. Before that, a salvage takes the log's end
+// for lost.
 
 // storeSidecar writes the watermark into the sidecar, if the watermark has moved.
 func (s *Store) storeSidecar() error {
@@ -86,9 +87,9 @@ func (s *Store) readSidecar() (id [16]byte, least uint64, err error) {
 	return format.DecodeSidecar(b)
 }
 
-// measureLog finds out how far the logs reach, before Pebble opens the store. Afterwards the logs may be gone, and Pebble's
-// next sequence may come from the MANIFEST: an edit of a compaction has the last sequence of the time. So it does not prove
-// that the log had the commits up to there.
+// measureLog finds out how far the logs reach, before Pebble opens the store. Afterwards the logs may be gone, and
+// Pebble's next sequence may come from the MANIFEST: an edit of a compaction has the last sequence of its time. So that
+// sequence does not prove that the log had the commits up to it.
 func (s *Store) measureLog() error {
 	_, least, err := s.readSidecar()
 	if err != nil {

@@ -2,8 +2,8 @@ package storage
 
 import "fmt"
 
-// FullDisk says of a full disk how much is free, when writes stop and go on, and what helps if the whole file system is too
-// small for them.
+// FullDisk returns a message about a full disk: how much is free, when writes stop and go on, and what helps if the
+// whole file system is too small for them.
 func FullDisk(s *Store) string {
 	until := "only deletions are accepted until then"
 	if s.Space.Exhausted() {

@@ -2,8 +2,8 @@
 // Commits that need not be there at once go to the log many at a time (pending.go). Acknowledgements rest on a sync (durable.go). A failing or
 // full disk cannot damage the directory (package freeze).
 //
-// The package knows keys, batches and the numbers of commits. Of what the keys mean it knows two things: which keys
-// hold the blocks and counters of a layer, because pending commits change these; and which key holds the store's
+// The package knows keys, batches and the numbers of commits. It knows two things about the meaning of keys: which keys
+// hold the blocks and counters of a layer, because pending commits change these, and which key holds the store's
 // identity.
 package storage
 
@@ -45,10 +45,10 @@ type Options struct {
 	// FlushAfter is how long a pending commit stays out of Pebble if no other follows. 0 means 50 milliseconds.
 	FlushAfter time.Duration
 
-	// Log orders the messages of a store of a group; nil for one that is alone. See group.go.
+	// Log orders the messages of a store of a group; nil for a store that is alone. See group.go.
 	Log Log
 
-	// LeaveGroup has a store of a group that is opened without a Log be alone from now on.
+	// LeaveGroup lets a store of a group that is opened without a Log be alone from now on.
 	LeaveGroup bool
 
 	// Failed is called once, with ErrFailed and its cause, when the store fails.
@@ -72,10 +72,10 @@ type Store struct {
 	Space *freeze.Space
 	Files *freeze.FS
 
-	// Group is what a store of a group has besides, nil for one that is alone.
+	// Group is nil for a store that is alone.
 	Group *Group
 
-	// Damage is what is known of damaged tables, a file system above Files.
+	// Damage is a file system above Files that remembers damage of tables.
 	Damage badBlocks
 
 	backups backups // Pebble's file system, above Damage
@@ -123,7 +123,7 @@ type Store struct {
 	reliefEnded chan struct{}
 }
 
-// Types of Pebble that can be passed on as they are: nothing in them gets around the rules that Store keeps.
+// Types of Pebble that callers get as they are: nothing in them gets around the rules that Store keeps.
 type (
 	// IterOptions are the bounds of an Iterator.
 	IterOptions = pebble.IterOptions
@@ -220,9 +220,9 @@ const (
 	Synced
 )
 
-// Commit makes a batch part of a store that is alone. Everything gets into the log by it: as one record, behind everything that is
-// pending, or later together with others. It does not wait for the disk: Await does. The only error is ErrFailed: then the outcome is
-// unknown.
+// Commit makes a batch part of a store that is alone. Everything reaches the log through it: as one record, behind
+// everything that is pending, or later together with others. It does not wait for the disk: Await does. The only error
+// is ErrFailed: then the outcome is unknown.
 //
 // A commit gets its number once its batch is applied or pending. So a goroutine that reads a number, and syncs the log
 // afterwards, has all commits up to that number on stable storage.
@@ -284,7 +284,7 @@ func lastSequence(b *pebble.Batch) uint64 {
 	return first + uint64(b.Count()) - 1
 }
 
-// Disk reads what Pebble has, without what is pending.
+// Disk reads what Pebble has, without pending commits.
 func Disk(s *Store) Reader { return s.disk }
 
 // Numbers returns the number of the last commit, and a number up to which all commits are on stable storage.
@@ -306,7 +306,7 @@ func (s *Store) Get(key []byte) ([]byte, io.Closer, error) {
 	return s.disk.Get(key)
 }
 
-// isBlock reports whether a key is that of a block.
+// isBlock reports whether a key is a block's.
 func isBlock(key []byte) bool {
 	if len(key) == 0 || key[0] != format.TagObject {
 		return false
@@ -330,9 +330,9 @@ func mayBePending(o *IterOptions) bool {
 	return (len(high) == 0 || bytes.Compare(high, []byte{format.TagObject}) > 0) && (len(low) == 0 || low[0] <= format.TagObject)
 }
 
-// Snapshot returns a snapshot, and the number of the last commit in it. It has every commit that was applied or
-// pending before the call; in a group, every commit that was flushed. The caller closes it. The number is right if no
-// commit is made meanwhile; the caller sees to that.
+// Snapshot returns a snapshot, and the number of the last commit in it. It has every commit that was applied or pending
+// before the call; in a group, every commit that was flushed. The caller closes it. The number is right if no commit is
+// made meanwhile; the caller makes sure of that.
 func (s *Store) Snapshot() (*Snapshot, uint64) {
 	if s.Group != nil { // a flush would wait for the apply loop, and that for the caller's lock
 		last := s.Group.atOnce() // a snapshot with more is no harm: less is borrowed from memory then
@@ -372,7 +372,7 @@ func (k keysOnly) NewIterWithContext(ctx context.Context, o *IterOptions) (*Iter
 // Size returns about how many bytes of the tables a range of keys takes.
 func (s *Store) Size(start, end []byte) (uint64, error) { return s.disk.EstimateDiskUsage(start, end) }
 
-// Compact has Pebble compact a range of keys, also on a full disk. It ends early if the store fails or is closed.
+// Compact makes Pebble compact a range of keys, also on a full disk. It ends early if the store fails or is closed.
 func (s *Store) Compact(ctx context.Context, start, end []byte) error {
 	if s.opts.ReadOnly {
 		return ErrReadOnly

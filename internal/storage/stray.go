@@ -16,7 +16,7 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// ErrStray is returned by Open for a directory with files that have names like those of a store, but that the store did
+// ErrStray is returned by Open for a directory with files that have names like a store's files, but that the store did
 // not write, see package files. It is a kind of format.ErrCorrupt.
 var ErrStray = fmt.Errorf("%w: stray files", format.ErrCorrupt)
 
@@ -33,7 +33,7 @@ func (s *Store) refuseStrayMarkers(fsys vfs.FS) error {
 // refuseStrays refuses a store with stray files, before anything is written to its directory. The store is locked.
 func (s *Store) refuseStrays(fsys vfs.FS) error {
 	if _, ok := s.opts.FS.(*remains.FS); ok {
-		return nil // it has no others than those of the store
+		return nil // it has only the store's own files
 	}
 	desc, err := pebble.Peek(s.Dir, fsys)
 	if err != nil {
@@ -78,7 +78,8 @@ func Strays(s *Store) ([]files.Stray, error) {
 	if err != nil || len(strays) == 0 {
 		return nil, err
 	}
-	// The store goes on writing meanwhile. A file that was not the store's is still there, and still is not.
+	// The store goes on writing meanwhile. A file that was not the store's is still there, and still is not the
+	// store's.
 	again, err := remains.Strays(s.fileSystem(), s.Dir)
 	return slices.DeleteFunc(strays, func(f files.Stray) bool { return !slices.Contains(again, f) }), err
 }

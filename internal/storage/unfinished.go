@@ -14,9 +14,9 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// A store that is being made as a backup, of an archive, or by a salvage has another name until it is whole. A process
-// that is killed leaves it under that name. It may look like a store, but not all of it has been checked, or is there.
-// So as long as it is being made it has the file UnfinishedName, and only the process that makes it can open it.
+// A store that is being made as a backup, of an archive, or by a salvage has another name until it is whole. A killed
+// process leaves it under that name. It may look like a store, but may be incomplete or unchecked. So while it is being
+// made it has the file UnfinishedName, and only the process that makes it can open it.
 
 // UnfinishedName is the name of a file in the directory of a store that is being made.
 const UnfinishedName = files.Unfinished
@@ -65,8 +65,8 @@ func (s *Store) refuseUnfinished(fsys vfs.FS) error {
 // leftArchive matches the name of the directory in which Archive makes a backup.
 var leftArchive = regexp.MustCompile(`^` + archiveDir + `\.partial-[0-9a-f]{8}$`)
 
-// LeftArchives returns the names of the directories that processes which were killed have left in a store's directory
-// while they wrote archives. The links in them keep deleted tables on the disk.
+// LeftArchives returns the names of directories in a store's directory that processes killed while writing archives
+// have left. The links in them keep deleted tables on the disk.
 func LeftArchives(fsys vfs.FS, dir string) (names []string, err error) {
 	all, err := fsys.List(dir)
 	for _, name := range all {

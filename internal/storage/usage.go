@@ -7,8 +7,8 @@ import (
 	"github.com/sievekv/sievekv/internal/format"
 )
 
-// MeasureEntries returns the bytes of the keys and values of an iterator. It stops after so many entries, which are blocks of
-// a layer, and then also returns the number of the layer's blocks up to there.
+// MeasureEntries returns the bytes of the keys and values of an iterator. It stops after most entries, which are blocks
+// of a layer, and then also returns the number of the layer's blocks up to there.
 func MeasureEntries(ctx context.Context, it *Iterator, most int64) (n, blocks uint64, err error) {
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()

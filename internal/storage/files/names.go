@@ -4,14 +4,15 @@
 // # Stray files
 //
 // When Pebble opens a store, it takes every file whose name looks like one of its own for a part of the store: it
-// replays logs, goes on counting from the greatest number, and removes what the store does not need. So a file of the
-// user's, 20261126.log say, would be removed. Such a file is called stray. What tells it from what a crash leaves:
+// replays logs, goes on counting from the greatest number, and removes what the store does not need. So it would remove
+// a file of the user, such as 20261126.log. Such a file is called stray. These facts tell it from a file that a crash
+// leaves:
 //
-//   - Pebble writes a number with at least six digits and no further zeros, and begins with 1. It writes some kinds of
-//     files never, because the options for them are not set.
+//   - Pebble writes a number with at least six digits and no further zeros, and begins with 1. It never writes some
+//     kinds of files, because the options for them are not set.
 //   - A file of a store is a regular file.
-//   - A file begins with what its kind begins with. A crash can cut a file, and leave zeros where something was
-//     written. It cannot leave other bytes there: a sector of 512 bytes has what was written, or has not.
+//   - A file begins as its kind does. A crash can cut a file, and leave zeros where something was written. It cannot
+//     leave other bytes there: a sector of 512 bytes has what was written, or has not.
 //   - Pebble counts from the number that the MANIFEST has. Between two records of the MANIFEST it can use many numbers,
 //     but not as many as farAhead, except for tables.
 //
@@ -31,7 +32,7 @@ import (
 // Unfinished is the name of a file in the directory of a store that is being made.
 const Unfinished = "UNFINISHED"
 
-// own are the files with names of their own that a store may have in its directory.
+// own are the files with fixed names that a store may have in its directory.
 var own = []string{
 	"LOCK", Unfinished, freeze.BallastName,
 	freeze.SealName, freeze.SealName + ".tmp", format.SidecarName, format.SidecarName + ".tmp",

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// mostNumber is the greatest number that a file of a store can have. Pebble would take years to count so far.
+	// mostNumber is the greatest number that a file of a store can have. Pebble would take years to reach it.
 	mostNumber = 1 << 48
 
 	// farAhead is how far the number of a file can be ahead of the MANIFEST, if it is no table. While a disk is full,
@@ -52,8 +52,8 @@ func Strays(fsys vfs.FS, dir string, names []string, known Known) (strays []Stra
 	return strays, nil
 }
 
-// StrayMarkers returns the stray files among names whose names begin as those of markers do. With such a file Pebble
-// does not even tell whether there is a store.
+// StrayMarkers returns the stray files among names whose names begin as a marker's. With such a file Pebble does not
+// even tell whether there is a store.
 func StrayMarkers(names []string) (strays []Stray) {
 	for _, name := range names {
 		if why := strangeName(name); isMarker(name) && why != "" {
@@ -113,7 +113,7 @@ func strangeFile(fsys vfs.FS, path, name string, known Known) (string, error) {
 	return k.strangeHead(head, number, known.Next), nil
 }
 
-// strangeHead returns why a file that begins so was not written by a store.
+// strangeHead returns why no store can have written a file that begins like this.
 func (k *kind) strangeHead(head []byte, number, next uint64) string {
 	v := unknown
 	if len(bytes.Trim(head, "\x00")) > 0 {

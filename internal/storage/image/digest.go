@@ -19,13 +19,13 @@ import (
 // parts is how many parts Digest divides a store into.
 const parts = 256
 
-// Digest returns a digest of a part of what the members of a group have in common: equal members have equal ones. A part has the keys
-// whose hashes begin with its number, with everything of their objects. Part 0 also has what is of no key: the metadata, and the
-// notes of what expires, wakes and is to be reclaimed. Left out are the records of the log itself, whose hashes say that they are
-// equal, and objects without a key.
+// Digest returns a digest of a part of what the members of a group have in common: equal members have equal digests. A
+// part has the keys whose hashes begin with its number, with everything of their objects. Part 0 also has what belongs
+// to no key: the metadata, and the notes of expiries, wakes and reclaims. It leaves out the records of the log itself,
+// which have hashes of their own, and objects without a key.
 //
-// Blocks count by what they say: each member folds for itself. Iterate returns iterators over ranges of a snapshot. The digest reads
-// as fast as the disk allows half of the time.
+// Blocks count by their content, not their stored form: each member folds for itself. Iterate returns iterators over
+// ranges of a snapshot. The digest reads as fast as the disk allows half of the time.
 func Digest(ctx context.Context, iterate func(start, end []byte) (*pebble.Iterator, error), part uint8) (sum [sha256.Size]byte, err error) {
 	d := &digester{ctx: ctx, iterate: iterate, sum: sha256.New(), words: make([]uint64, block.MaxWords), began: time.Now()}
 	if part == 0 {

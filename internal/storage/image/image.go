@@ -1,5 +1,5 @@
-// Package image moves the whole content of a store to another: as a stream, and then as tables that take the place of everything
-// that the other had, at once.
+// Package image moves the whole content of a store to another: as a stream, and then as tables that replace the whole
+// content of the other store at once.
 //
 // The stream, with integers as unsigned varints:
 //
@@ -163,7 +163,7 @@ func (r *reader) next() (key, value []byte, err error) {
 	return r.key, r.value, err
 }
 
-// piece reads a length and as many bytes. It takes memory for what has come, not for what the length says.
+// piece reads a length and that number of bytes. It takes memory for the bytes that have come, not for the length.
 func (r *reader) piece(into []byte, most uint64, what string) ([]byte, error) {
 	n, err := r.number()
 	if err != nil {
@@ -199,7 +199,7 @@ func (r *reader) number() (n uint64, err error) {
 	return 0, format.Corruptf("image: the length of key %d has more than 9 bytes", r.keys)
 }
 
-// fill reads exactly as many bytes, and counts them in.
+// fill reads exactly len(b) bytes, and adds them to the checksum.
 func (r *reader) fill(b []byte) error {
 	if _, err := io.ReadFull(r.from, b); err != nil {
 		return r.cut(err)
@@ -215,7 +215,7 @@ func (r *reader) cut(err error) error {
 	return err
 }
 
-// readEnd reads what comes behind the keys.
+// readEnd reads the end of the stream, behind the keys.
 func (r *reader) readEnd() error {
 	keys, err := r.number()
 	if err != nil {
@@ -277,7 +277,8 @@ func (w *writer) abort() {
 	}
 }
 
-// tableOptions are those that every store of this version can take. The store makes its own tables of them in time.
+// tableOptions are options for tables that every store of this version can read. In time the store's compactions
+// replace these tables.
 func tableOptions() sstable.WriterOptions {
 	return sstable.WriterOptions{
 		TableFormat: pebble.FormatNewest.MaxTableFormat(),

@@ -20,7 +20,7 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 )
 
-// ErrNoStore is returned for a directory in which nothing of a store is left.
+// ErrNoStore is returned for a directory with no remains of a store.
 var ErrNoStore = errors.New("remains: no tables and no logs of a store here")
 
 // Damage is what is wrong with a file.
@@ -35,7 +35,7 @@ type Remains struct {
 	Guessed bool    // the MANIFEST is lost: every table that was found is taken, also those that were obsolete
 	Tail    bool    // the end of the log is lost: FS has an earlier state of the store
 	Later   Changes // if Tail: what lost commits have changed, of those that can still be read
-	// Unclosed means that the store was not closed. Then the end of the log may be lost and nothing tells of it.
+	// Unclosed means that the store was not closed. The end of the log may then be lost without a sign.
 	Unclosed bool
 	FS       *FS
 }
@@ -44,8 +44,8 @@ type Remains struct {
 type Deep bool
 
 // Examine finds out what is left of the store in dir. If deep, it reads every table; otherwise it only looks whether
-// tables are there and have the right size. The caller holds a lock of the directory, shared or alone, until it needs
-// FS no more.
+// tables are there and have the right size. The caller holds a lock of the directory, shared or alone, until it no
+// longer needs FS.
 func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains, error) {
 	e, err := newExamination(ctx, base, dir, deep)
 	if err != nil {
@@ -77,10 +77,10 @@ func newExamination(ctx context.Context, base vfs.FS, dir string, deep Deep) (*e
 	return e, nil
 }
 
-// Reached returns the sequence that the next commit would get by what is there of the store in dir, in logs and tables, or 0
-// if that is not known. Pebble goes on behind the last sequence that the MANIFEST knows of, also if the log has lost commits
-// before that. If that sequence is below least, only the log can reach least, and Pebble's answer is right: then nothing is
-// read, and the answer is 0.
+// Reached returns the sequence of the next commit, judged by the logs and tables of the store in dir, or 0 if it is not
+// known. Pebble goes on behind the last sequence that the MANIFEST knows, even if the log has lost commits before it.
+// If that sequence is below least, only the log can reach least, and Pebble's answer is right: then Reached reads
+// nothing and returns 0.
 func Reached(ctx context.Context, base vfs.FS, dir string, least uint64) (next uint64, err error) {
 	e, err := newExamination(ctx, base, dir, false)
 	if err != nil {
@@ -155,8 +155,8 @@ func (e *examination) read(name string) ([]byte, error) {
 	return readFile(e.base, e.base.PathJoin(e.dir, name))
 }
 
-// openRegular opens a file. What is not a regular one is no file of the store, and is as good as missing: to open a pipe
-// would wait for somebody who writes to it.
+// openRegular opens a file. A file that is not regular is no file of the store, and counts as missing: opening a pipe
+// would wait for a writer.
 func openRegular(fsys vfs.FS, path string) (vfs.File, error) {
 	info, err := fsys.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -257,7 +257,7 @@ func (e *examination) manifest() (*version, error) {
 		newest = seals[n-1].Number
 	}
 	if !marked {
-		// The seal names a MANIFEST before the marker does, and all that it says has been synced by then.
+		// The seal names a MANIFEST before the marker does, when everything in that MANIFEST has been synced.
 		e.damage("marker.manifest", "is missing: it names the MANIFEST in use")
 		if number = newest; number == 0 {
 			for n := range e.found["MANIFEST-"] {
@@ -297,7 +297,7 @@ func (e *examination) manifest() (*version, error) {
 	return nil, nil
 }
 
-// oldManifests looks at those that are not in use any more.
+// oldManifests looks at the MANIFESTs that are no longer in use.
 func (e *examination) oldManifests(seals []freeze.Sealed, current uint64) error {
 	for _, s := range seals {
 		name, ok := e.found["MANIFEST-"][s.Number]
@@ -349,8 +349,8 @@ func (e *examination) found1(name string, state tableState) error {
 	return e.fs.add(name, state.repaired)
 }
 
-// CheckTable reads all of a table. It returns what keys are lost, and what is wrong with the table. The size is
-// compared if size is true.
+// CheckTable reads all of a table. It returns the ranges of lost keys, and what is wrong with the table. It compares
+// the size if size is true.
 func CheckTable(ctx context.Context, fsys vfs.FS, dir string, t Table, size bool) ([]Range, []string, error) {
 	name := fmt.Sprintf("%06d.sst", t.Number)
 	state, err := newChecker(ctx, fsys).table(fsys.PathJoin(dir, name), t, size)
@@ -360,7 +360,7 @@ func CheckTable(ctx context.Context, fsys vfs.FS, dir string, t Table, size bool
 	return state.lost, state.problems, err
 }
 
-// guess makes a version of the tables that are there.
+// guess makes a version from the tables that are there.
 func (e *examination) guess() (*version, error) {
 	e.guessed = true
 	v := &version{comparer: e.options.Comparer.Name, tables: make(map[uint64]Table)}
@@ -398,9 +398,9 @@ func (e *examination) guessedManifest(v *version, next uint64) error {
 	return e.fs.add("marker.manifest.000001."+manifest, nil)
 }
 
-// noLog says what is lost with the log. When a store is closed, the sidecar gets the number of the last commit, and if
-// the tables have that one, the log had nothing more. But then the store may have been opened again, and killed within
-// seconds, so nothing is known of what the log had.
+// noLog tells what is lost with the log. When a store is closed, the sidecar gets the number of the last commit, and if
+// the tables have that commit, the log had nothing more. But the store may have been opened again and killed within
+// seconds, so nothing is known about the log's content.
 func (e *examination) noLog() {
 	if e.flushed {
 		e.unclosed, e.fs.blind = true, true
@@ -411,7 +411,7 @@ func (e *examination) noLog() {
 	e.damage("the log", "is missing: commits since the last flush may be lost")
 }
 
-// blindness is what the loss of the sidecar means.
+// blindness tells what the loss of the sidecar means.
 const blindness = ", and whether the log has lost its end is not known"
 
 // commits reads the logs, and compares their end with what the sidecar says. It returns the next sequence.
@@ -455,7 +455,8 @@ func (e *examination) sidecar(next uint64) error {
 	return nil
 }
 
-// refuseNewer refuses a store that a newer Pebble has written: what this program does not know would look like damage.
+// refuseNewer refuses a store that a newer Pebble has written: things that this program does not know would look like
+// damage.
 func (e *examination) refuseNewer() error {
 	value, _ := e.marker("format-version")
 	if n, _ := strconv.ParseUint(value, 10, 64); n > uint64(pebble.FormatNewest) { // 0 for no number, the greatest for one that is too long
@@ -474,7 +475,7 @@ func (e *examination) formatMarker() error {
 	return e.fs.add(fmt.Sprintf("marker.format-version.%06d.%03d", v, uint64(v)), nil)
 }
 
-// small looks at the files that a store can do without.
+// small examines the files that a store can do without.
 func (e *examination) small() error {
 	for _, name := range e.others {
 		if !strings.HasPrefix(name, "OPTIONS-") || !files.LooksLikePart(name) {

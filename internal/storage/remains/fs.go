@@ -11,7 +11,7 @@ import (
 	"github.com/sievekv/sievekv/internal/format"
 )
 
-// FS is a file system on which a damaged store's directory has what is left of the store. It is for reading.
+// FS is a read-only file system on which a damaged store's directory has the rest of the store.
 type FS struct {
 	vfs.FS
 	dir    string
@@ -37,8 +37,8 @@ func (f *FS) Identity() (id [16]byte, ok bool) {
 	return *f.id, true
 }
 
-// Belongs is called when the store is open, with the identity that it has in its tables and logs. If the sidecar is that of
-// another store, it says nothing about this one.
+// Belongs is called when the store is open, with the identity in its tables and logs. The sidecar of another store says
+// nothing about this one.
 func (f *FS) Belongs(id [16]byte) {
 	if f.id != nil && *f.id != id {
 		f.blind = true
@@ -46,8 +46,8 @@ func (f *FS) Belongs(id [16]byte) {
 	}
 }
 
-// MaybeEarlier reports whether the end of the log may be lost and nothing tells: the log is missing, or what says how far
-// it has to reach.
+// MaybeEarlier reports whether the end of the log may be lost without a sign: the log is missing, or the file that
+// tells how far it must reach.
 func (f *FS) MaybeEarlier() bool { return f.blind }
 
 // Lost returns the ranges of keys that are lost, in order, and what is wrong with files.
@@ -129,7 +129,7 @@ func (f *FS) List(dir string) ([]string, error) {
 	return names, err
 }
 
-// Lock implements vfs.FS. The directory is locked by whoever examined it.
+// Lock implements vfs.FS. The caller of Examine has locked the directory.
 func (f *FS) Lock(string) (io.Closer, error) { return unlocked{}, nil }
 
 type unlocked struct{}

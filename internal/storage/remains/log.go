@@ -15,11 +15,11 @@ import (
 	"github.com/sievekv/sievekv/internal/freeze"
 )
 
-// batchHead is the length of what a record of a log begins with: a sequence, 8 bytes, and the number of changes, 4.
+// batchHead is the length of the head of a log's record: a sequence, 8 bytes, and the number of changes, 4.
 const batchHead = 12
 
-// logs reads the logs that the store needs, in order, up to the first damage. It returns the next sequence. What is
-// behind the damage is left out of the store.
+// logs reads the logs that the store needs, in order, up to the first damage. It returns the next sequence. The store
+// lacks everything behind the damage.
 func (e *examination) logs(v *version) (next uint64, err error) {
 	var numbers []uint64
 	for n := range e.found[".log"] {
@@ -57,7 +57,7 @@ func (e *examination) logs(v *version) (next uint64, err error) {
 	return next, nil
 }
 
-// log reads a log. It returns what is wrong with it, "" for nothing, and what comes before.
+// log reads a log. It returns what is wrong with it, "" for nothing, and what comes before the damage.
 func (e *examination) log(name string, number uint64, next *uint64, last bool) (good []byte, end string, err error) {
 	data, err := e.read(name)
 	if err != nil {

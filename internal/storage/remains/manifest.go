@@ -36,7 +36,7 @@ type Table struct {
 	Number, Size      uint64
 	Level             int
 	Smallest, Largest pebble.InternalKey
-	// The least and the greatest sequence of what is in it.
+	// The least and the greatest sequence in it.
 	SmallestSeq, LargestSeq uint64
 }
 
@@ -49,7 +49,7 @@ type version struct {
 	loggedBy                  uint64 // the last sequence when minLog was written: the log begins at the next one, or before
 	tables                    map[uint64]Table
 
-	sequenceNext bool // the edit with minLog had no sequence: that of the next edit counts
+	sequenceNext bool // the edit with minLog had no sequence: the next edit's counts
 }
 
 // readManifest reads a MANIFEST. Clean is false if it does not end with a whole record.
@@ -134,9 +134,10 @@ func (v *version) apply(edit []byte) error {
 	return nil
 }
 
-// reached returns the next sequence by what is there, which the sidecar is compared with: that behind the logs, which is 0
-// if they have no commit, or behind the tables. The last sequence in the MANIFEST proves nothing: an edit of a compaction has
-// the last one of the time, and the log may have lost it since. It counts if nothing else is known.
+// reached returns the next sequence, judged by the files that are there, for comparison with the sidecar: the sequence
+// behind the logs, which is 0 if they have no commit, or behind the tables. The last sequence in the MANIFEST proves
+// nothing: an edit of a compaction has the last sequence of its time, and the log may have lost it since. It counts if
+// nothing else is known.
 func (v *version) reached(logs uint64) uint64 {
 	if logs > 0 || v.tabled > 0 {
 		return max(logs, v.tabled+1)
@@ -144,7 +145,7 @@ func (v *version) reached(logs uint64) uint64 {
 	return max(v.lastSeq+1, FirstSequence)
 }
 
-// FirstSequence is what Pebble gives the first commit of a store.
+// FirstSequence is the sequence of the first commit of a store in Pebble.
 const FirstSequence = 10
 
 // sorted returns the tables by number.

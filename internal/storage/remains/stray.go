@@ -10,7 +10,7 @@ import (
 )
 
 // Strays returns the files in a store's directory that the store did not write, see package files. If the MANIFEST
-// cannot be read, these are the ones whose names alone tell.
+// cannot be read, it finds only files whose names alone tell.
 func Strays(fsys vfs.FS, dir string) ([]files.Stray, error) {
 	names, err := fsys.List(dir)
 	if err != nil {

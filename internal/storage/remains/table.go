@@ -36,7 +36,7 @@ func (r Range) Contains(key []byte) bool {
 	return bytes.Compare(r.Low, key) <= 0 && bytes.Compare(key, r.High) <= 0
 }
 
-// trailerLen is what follows each block of a table: a byte that says how it is compressed, and a checksum.
+// trailerLen is the length of what follows each block of a table: a byte for the compression, and a checksum.
 const trailerLen = 5
 
 // tableState is what was found of a table.
@@ -47,7 +47,7 @@ type tableState struct {
 	broken   map[uint64]bool // offsets of blocks
 }
 
-// checker checks tables. Its options are those of all tables of stores.
+// checker checks tables, with the options of all tables of stores.
 type checker struct {
 	ctx     context.Context
 	fs      vfs.FS
@@ -67,7 +67,7 @@ func storeOptions() *pebble.Options {
 
 func (c *checker) schema() *colblk.KeySchema { return c.options.KeySchemas[c.options.KeySchema] }
 
-// table reads all of a table, and makes a new one of what is left if something is lost.
+// table reads all of a table. If something is lost, it makes a new table from the rest.
 func (c *checker) table(path string, t Table, size bool) (s tableState, err error) {
 	whole := Range{t.Smallest.UserKey, t.Largest.UserKey}
 	f, err := openRegular(c.fs, path)
@@ -113,7 +113,7 @@ func (c *checker) table(path string, t Table, size bool) (s tableState, err erro
 	return s, err
 }
 
-// foundTable reads a table of which no MANIFEST says what it has. It returns nil if nothing is left of the table.
+// foundTable reads a table that no MANIFEST describes. It returns nil if nothing remains of the table.
 func (c *checker) foundTable(path string, number uint64) (t *Table, s tableState, err error) {
 	t = &Table{Number: number, LargestSeq: 1}
 	t.Largest.UserKey = []byte{0xff} // behind every key of a store
@@ -142,7 +142,7 @@ func (c *checker) foundTable(path string, number uint64) (t *Table, s tableState
 	return t, s, nil
 }
 
-// bounds sets what a MANIFEST would say of the table.
+// bounds sets the facts that a MANIFEST would have about the table.
 func (r *rebuild) bounds(t *Table) {
 	t.SmallestSeq, t.LargestSeq = math.MaxUint64, 0
 	seen := func(seq uint64) { t.SmallestSeq, t.LargestSeq = min(t.SmallestSeq, seq), max(t.LargestSeq, seq) }
@@ -167,7 +167,7 @@ func (r *rebuild) bounds(t *Table) {
 	}
 }
 
-// read collects what is left of a table.
+// read collects the rest of a table.
 func (r *rebuild) read(f io.ReaderAt, path string, layout *sstable.Layout, broken map[uint64]bool) (err error) {
 	if r.data, err = io.ReadAll(io.NewSectionReader(f, 0, math.MaxInt64)); err != nil {
 		return err
@@ -280,7 +280,7 @@ type point struct {
 	value []byte
 }
 
-// rebuild collects what is left of a table.
+// rebuild collects the rest of a table.
 type rebuild struct {
 	*checker
 	table  Table
@@ -420,7 +420,7 @@ func (c *checker) decode(data []byte, compression byte) (points []point, err err
 	return points, nil
 }
 
-// dataColumns is how many columns a block of data has beside those of the key.
+// dataColumns is how many columns a block of data has beside the key's columns.
 const dataColumns = 5
 
 // deletions collects the deletions of ranges of keys. If they cannot be read, all keys of the table are lost.
@@ -466,7 +466,7 @@ const (
 	deletionsName  = "rocksdb.range_del"
 )
 
-// noDeletions reports whether it is sure that a table whose end is damaged has no deletions of ranges.
+// noDeletions reports whether a table whose end is damaged surely has no deletions of ranges.
 func (r *rebuild) noDeletions() bool {
 	if r.table.LargestSeq == 0 {
 		return true // a deletion with this sequence would delete nothing

@@ -23,7 +23,7 @@ type Lists struct {
 	users map[string]*User // guarded by mu; always has DefaultUser
 }
 
-// New returns lists with the default user alone, who may do everything without a password. commands are the store's
+// New returns lists with the default user alone, which may do everything without a password. commands are the store's
 // commands without subcommands.
 func New(commands []*module.Command) *Lists {
 	l := &Lists{table: newTable(commands), users: make(map[string]*User)}
@@ -148,10 +148,10 @@ func (l *Lists) InCategory(name string) []string {
 // maxLine is the most bytes of a line in an ACL file, with its end.
 const maxLine = 1 << 20
 
-// Load replaces all users by those of an ACL file. Its lines are "user NAME RULE...", empty, or comments that begin
-// with #. Users that are in the file keep their connections. Users that are not in the file are removed; if the
-// default user is not, it gets its initial rules. If any line is wrong, Load changes nothing, and the error names
-// every wrong line, and in it the number of the first wrong rule.
+// Load replaces all users by the users of an ACL file. Its lines are "user NAME RULE...", empty, or comments that begin
+// with #. Users that are in the file keep their connections. Users that are not in the file are removed; if the default
+// user is not, it gets its initial rules. If any line is wrong, Load changes nothing, and the error names every wrong
+// line, and in it the number of the first wrong rule.
 func (l *Lists) Load(name string, file io.Reader) error {
 	loaded := make(map[string]*rules)
 	var errs []error

@@ -52,7 +52,7 @@ func (p keyPattern) String() string {
 
 // selector is a set of commands and the keys they may use. It never changes after it is published.
 type selector struct {
-	// allowed are the commands that are allowed. allCommands also allows those of later versions. base is +@all or
+	// allowed are the commands that are allowed. allCommands also allows commands of later versions. base is +@all or
 	// -@all, and rules are the rules applied after it, in order.
 	allowed     map[*module.Command]bool
 	allCommands bool
@@ -244,8 +244,8 @@ func (s *selector) set(cmd *module.Command, allow bool) {
 	s.allCommands = false
 }
 
-// note appends a rule about commands. It removes rules that the new one overrides: the same one, and those about
-// parts of the same command.
+// note appends a rule about commands. It removes rules that the new one overrides: the same one, and rules about parts
+// of the same command.
 func (s *selector) note(name string, allow bool) {
 	s.rules = slices.DeleteFunc(s.rules, func(old string) bool {
 		return old[1:] == name || strings.HasPrefix(old[1:], name+"|")

@@ -110,7 +110,7 @@ func (r *rules) removePassword(hash string) error {
 }
 
 // hashOf returns the SHA-256 without salt, as Redis keeps and shows passwords. It is meant for long random passwords,
-// such as those of GENPASS. It does not protect words that people choose.
+// such as GENPASS makes. It does not protect words that people choose.
 func hashOf(password []byte) string {
 	sum := sha256.Sum256(password)
 	return hex.EncodeToString(sum[:])
@@ -171,7 +171,7 @@ func (u *User) String() string {
 	return u.rules.Load().line(u.name)
 }
 
-// line returns the rules as those of the user with a name.
+// line returns the rules as a line for the user with a name.
 func (r *rules) line(name string) string {
 	words := append([]string{"user", name}, r.flags()...)
 	for _, hash := range r.passwords {
@@ -187,16 +187,16 @@ func (r *rules) line(name string) string {
 	return strings.Join(words, " ")
 }
 
-// Selector is what GETUSER shows of a selector.
+// Selector describes a selector for GETUSER.
 type Selector struct{ Commands, Keys, Channels string }
 
-// Description is what GETUSER shows of a user.
+// Description describes a user for GETUSER.
 type Description struct {
 	Flags, Passwords []string
 	Selectors        []Selector // the first is the user's own
 }
 
-// Describe returns what GETUSER shows.
+// Describe returns the description for GETUSER.
 func (u *User) Describe() Description {
 	r := u.rules.Load()
 	d := Description{Flags: r.flags(), Passwords: slices.Clone(r.passwords)}
@@ -245,12 +245,12 @@ func (d *Denial) Verbose() string {
 	return fmt.Sprintf("User %s has no permissions to run the '%s' command", d.user, d.command)
 }
 
-// unrestricted are the commands that every user may run: those that log in or leave.
+// unrestricted are the commands that every user may run: commands that log in or leave.
 var unrestricted = map[string]bool{"AUTH": true, "HELLO": true, "QUIT": true, "RESET": true}
 
-// Check returns nil if the user may run a command. args are the words after the command's name, or after both words
-// of a subcommand; their number must be valid. If several selectors allow the command but none allows all its keys,
-// the denial is the one for the last key: of the selector that allowed most keys before it.
+// Check returns nil if the user may run a command. args are the words after the command's name, or after both words of
+// a subcommand; their number must be valid. If several selectors allow the command but none allows all its keys, the
+// denial comes from the selector that allowed most keys, and names the first key that it denies.
 func (u *User) Check(cmd *module.Command, args [][]byte) *Denial {
 	r := u.rules.Load()
 	if own := r.selectors[0]; own.allCommands && own.allKeys || unrestricted[cmd.Name] {
@@ -273,8 +273,8 @@ func (u *User) Check(cmd *module.Command, args [][]byte) *Denial {
 	return denial
 }
 
-// MaySee reports whether the user may see the arguments of a command that somebody else has given: whoever may read all keys sees all,
-// others what names keys, all of which they may read.
+// MaySee reports whether the user may see the arguments of another user's command: a user who may read all keys sees
+// all commands, others only commands that name keys, if they may read all of these.
 func (u *User) MaySee(cmd *module.Command, args [][]byte) bool {
 	return len(args) == 0 || slices.ContainsFunc(u.rules.Load().selectors, func(s *selector) bool {
 		if s.readsAll() {

@@ -44,10 +44,10 @@ func (s *BitSet) AddTo(d *probe.Draft, scratch *[]uint16) {
 	d.SetBits(*scratch)
 }
 
-// AddItems adds the bits that items set. The items are those of hashes whose added is true, n of them. They set so many
-// bits that neither the block nor the set has. Hashes and layout are as for AppendItemsOperand; the set keeps the
-// layout. AddItems does nothing and returns false if the set has bits one by one, or if the items are so many that their
-// bits take less memory.
+// AddItems adds the bits of n items: the items of hashes for which added is true. They set `ones` bits that neither the
+// block nor the set has. Hashes and layout are as for AppendItemsOperand; the set keeps the layout. AddItems does
+// nothing and returns false if the set has bits one by one, or if the bits of the items would take less memory than the
+// items.
 func (s *BitSet) AddItems(layout *probe.Layout, hashes []uint64, added []bool, n, ones int) bool {
 	if s.count > 0 && !s.HasItems() || len(s.run) > 0 {
 		return false
@@ -77,7 +77,7 @@ func (s *BitSet) Growth() int {
 // IsSet reports whether a bit of a block is set. Other goroutines may change the block meanwhile, as Patch does.
 func IsSet(words []uint64, p uint16) bool { return atomic.LoadUint64(&words[p>>6])>>(p&63)&1 != 0 }
 
-// Expand replaces the items, if there are any, by those of their bits that the block does not have. Words are the
+// Expand replaces the items, if there are any, by the bits that they set and the block does not have. Words are the
 // block's. Other goroutines may read the block meanwhile, but none may change it.
 func (s *BitSet) Expand(words []uint64) {
 	if !s.HasItems() {
@@ -173,7 +173,7 @@ func (s *BitSet) AppendTo(dst []uint16) []uint16 {
 	return AppendWordBits(AppendWordBits(dst, s.first, s.run), 0, s.words)
 }
 
-// AppendWordBits appends the positions of the bits of words, of which the first has the given number.
+// AppendWordBits appends the positions of the bits of words. The first word has the given number.
 func AppendWordBits(dst []uint16, first int, words []uint64) []uint16 {
 	for i, word := range words {
 		for ; word != 0; word &= word - 1 {
@@ -199,7 +199,7 @@ func (s *BitSet) Set(words []uint64) {
 	}
 }
 
-// Reset empties the set. It keeps memory for up to most positions, or as many items.
+// Reset empties the set. It keeps memory for up to most positions or items.
 func (s *BitSet) Reset(most int) {
 	s.count, s.words, s.positions, s.items, s.layout, s.run, s.first = 0, nil, s.positions[:0], s.items[:0], nil, s.run[:0], 0
 	if cap(s.positions)+cap(s.items)+cap(s.run) > most {

@@ -40,8 +40,8 @@ func (k Kind) String() string {
 // Info describes a value.
 type Info struct {
 	Kind Kind
-	// Operands is the number of single operands merged since the block was last folded, in which an operand of many
-	// items counts as several, see itemsPerOperand. It stops at 4,294,967,295.
+	// Operands is the number of single operands merged since the block was last folded. An operand of many items counts
+	// as several, see itemsPerOperand. It stops at 4,294,967,295.
 	Operands uint32
 }
 
@@ -142,7 +142,7 @@ func Patch(words []uint64, fam Family, val []byte) error {
 	return v.patch(words, fam, val)
 }
 
-// patch is Patch, for a value of which v keeps the memory.
+// patch is Patch with v as memory for the decoded value.
 func (v *value) patch(words []uint64, fam Family, val []byte) error {
 	if len(val) == 0 {
 		return nil
@@ -192,8 +192,8 @@ func patchWords(words, set []uint64) {
 	}
 }
 
-// manyProbes reports whether items set so many bits that it is faster to collect them, and to set those of each word of
-// the block at once.
+// manyProbes reports whether it is faster to collect the bits of items, and to set the bits of each word of the block
+// at once.
 func manyProbes(layout *probe.Layout, items int, words []uint64) bool {
 	return items*int(layout.Hashes) > len(words)/2
 }
@@ -210,8 +210,8 @@ func (v *value) patchPositions(words []uint64) {
 	}
 }
 
-// patchItems sets the bits of a few items one by one. It collects those of many: the words of a block are written
-// faster in order, and each once.
+// patchItems sets the bits of a few items one by one. It collects the bits of many items: writing the words of a block
+// in order, and each once, is faster.
 func (v *value) patchItems(words []uint64) {
 	if manyProbes(&v.items.layout, len(v.payload)/v.items.width, words) {
 		v.patchBlock(words)

@@ -26,7 +26,7 @@
 //     it.
 //
 // If the sequence contains a block, the result of merging is a block, else a merged operand. Its count of operands is
-// that of the whole sequence: it includes operands that a newer block of slots replaced.
+// the count of the whole sequence: it includes operands that a newer block of slots replaced.
 //
 // Some sequences have no meaning: an input cannot be decoded, or inputs are of different families, or blocks have
 // different lengths, or an operand reaches behind the end of a block. A merge cannot report an error, because the

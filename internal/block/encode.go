@@ -115,8 +115,8 @@ func appendBlock(dst []byte, fam Family, words []uint64, operands uint32) []byte
 // raw.
 func roaringSize(ones int) int { return 16 + 2*ones }
 
-// appendRoaring appends words, of which up to 4096 bits are set, as a roaring bitmap of one array, see format.go. The
-// library takes several times as long.
+// appendRoaring appends words with up to 4096 set bits as a roaring bitmap of one array, see format.go. The library
+// takes several times as long.
 func appendRoaring(dst []byte, words []uint64, ones int) []byte {
 	const spare = 2 // appendPositions needs room for one position more
 	dst = slices.Grow(dst, roaringSize(ones)+spare)

@@ -10,8 +10,8 @@ import (
 )
 
 // The values stored under block keys. The first byte is the kind, which includes its version: a new layout gets a new
-// byte. Stored on disk: never reuse or renumber a value. All integers are little-endian. A uvarint is that of
-// encoding/binary in as few bytes as possible; a longer form is an error.
+// byte. Stored on disk: never reuse or renumber a value. All integers are little-endian. A uvarint is as in
+// encoding/binary, in as few bytes as possible; a longer form is an error.
 //
 // Blocks:
 //
@@ -36,7 +36,7 @@ import (
 //	0x10     one operand; positions
 //	0x11     merged: uvarint operands, 1 or more, 32 bits; positions
 //	0x12     one or merged: uvarint operands as above; bitmap: 64 bytes for each
-//	         line up to that of the last bit set
+//	         line up to the line of the last bit set
 //	0x13     one operand; items
 //	0x14     one or merged: uvarint operands as above; 2 bytes: a number n below 1024;
 //	         8 bytes for each of the words n, n+1, ... of the block, one or more
@@ -51,14 +51,14 @@ import (
 //
 //	0x40     one or more times: uvarint length, 1 or more; that many bytes
 //
-// Positions are those of ascending bits. The first takes two bytes. Each of the others is a uvarint: the number of
-// unset bits between it and its predecessor. A typical add, six bits in one line, is a value of 8 or 9 bytes if it
+// Positions are the numbers of bits, ascending. The first takes two bytes. Each of the others is a uvarint: the number
+// of unset bits between it and its predecessor. A typical add, six bits in one line, is a value of 8 or 9 bytes if it
 // is written as positions.
 //
-// Items are those of one block of a Bloom filter's layer. Three bytes come first, of the layer's layout (package
-// probe): lines of a block, hashes, and lines per item. Then come two uvarints: the layer's blocks, and the number of
-// this block. Each item follows, in any order, as the difference between its hash and the lowest hash of the block, in
-// as many bytes as the greatest such difference needs: 8 in a layer of one block, 6 in one of a million.
+// Items belong to one block of a Bloom filter's layer. Three bytes come first, of the layer's layout (package probe):
+// lines of a block, hashes, and lines per item. Then come two uvarints: the layer's blocks, and the number of this
+// block. Each item follows, in any order, as the difference between its hash and the lowest hash of the block, in as
+// many bytes as the greatest such difference needs: 8 in a layer of one block, 6 in one of a million.
 //
 // Slots are in ascending order of index. Each begins with a uvarint: the number of slots between it and its
 // predecessor (for the first slot, before it), shifted left by w%8, with the lowest w%8 bits of the slot's value in
@@ -80,7 +80,7 @@ const (
 	kindKept        = 0x40
 )
 
-// maxPositions is the most bits for which an operand may be positions, of 1 to 2 bytes each. So these stay below 5
+// maxPositions is the most bits for which an operand may be positions, of 1 to 2 bytes each. So positions stay below 5
 // KiB. For more bits a bitmap is used. It may take twice the bytes, but is checked and applied several times as fast
 // (0.8 ns for a bit patched, not 8; 2 cores of a Xeon, Go 1.26, 2026-11).
 const maxPositions = 4096
@@ -246,7 +246,7 @@ func (v *value) parseSlots(kind byte, r reader) error {
 	return nil
 }
 
-// slotsCode returns what the kinds of operands of a slots family have of the width.
+// slotsCode returns the part of the kinds of a slots family's operands that tells the width.
 func slotsCode(f Family) byte {
 	switch f {
 	case FamilySlots10, FamilySlots14:

@@ -11,12 +11,12 @@ import (
 )
 
 // An operand of items has the hashes of items that are added to a Bloom filter, in place of the bits that they set. An
-// item takes 4 to 8 bytes. Its bits take 9 at an error rate of 1 %, and 30 at 1e-6; but 1 to 2 bytes, if so many items
-// of a block are added at once that a bitmap is shorter. The bits follow from the hash and from the layout of the
-// filter's layer, see package probe.
+// item takes 4 to 8 bytes. Its bits take 9 at an error rate of 1 %, and 30 at 1e-6; but only 1 to 2 bytes if the items
+// added at once to a block are many enough for a shorter bitmap. The bits follow from the hash and from the layout of
+// the filter's layer, see package probe.
 
-// itemsPerOperand is how many items of an operand count as one operand in Info.Operands, which says how long it takes to
-// merge what has come since a block was last folded. An item takes 22 ns, a quarter of an operand with one item
+// itemsPerOperand is how many items of an operand count as one operand in Info.Operands, a measure of the time to merge
+// the operands since a block was last folded. An item takes 22 ns, a quarter of an operand with one item
 // (BenchmarkRead), and yet only eight count as one: batches into a filter larger than the cache read a block once for
 // many items, and fewer folds write less.
 const itemsPerOperand = 8
@@ -40,13 +40,13 @@ func AppendItemsOperand(dst []byte, layout *probe.Layout, blk uint64, hashes []u
 	return dst
 }
 
-// AppendShorter appends an operand that sets the bits of these items: one of items, or one of their bits if that is
-// shorter by much. Items are as for AppendItemsOperand. Scratch is memory for positions.
+// AppendShorter appends an operand that sets the bits of these items: an operand of items, or of their bits if that is
+// much shorter. Items are as for AppendItemsOperand. Scratch is memory for positions.
 func AppendShorter(dst []byte, layout *probe.Layout, blk uint64, hashes []uint64, scratch *[]uint16) []byte {
 	return appendShorter(dst, layout, blk, hashes, len(hashes)*int(layout.Hashes), scratch)
 }
 
-// appendShorter is AppendShorter for items of which it is known how many bits the block does not have yet.
+// appendShorter is AppendShorter for a caller that knows how many bits of the items the block does not have yet.
 func appendShorter(dst []byte, layout *probe.Layout, blk uint64, hashes []uint64, ones int, scratch *[]uint16) []byte {
 	if preferItems(layout, len(hashes), ones) {
 		return AppendItemsOperand(dst, layout, blk, hashes)
@@ -74,9 +74,9 @@ func appendBits(positions []uint16, layout *probe.Layout, hashes []uint64) []uin
 	return set.AppendTo(positions)
 }
 
-// preferItems reports whether items are stored as they are, and not as the bits that they set, of which the block does
-// not have so many yet. The operand of items may be longer by half than one of positions, and by a quarter than a bitmap:
-// it is made and applied in half the time.
+// preferItems reports whether items are stored as they are, and not as the bits that they set, if the block lacks the
+// given number of these bits. The operand of items may be longer by half than an operand of positions, and by a quarter
+// than a bitmap: it is made and applied in half the time.
 func preferItems(layout *probe.Layout, items, ones int) bool {
 	lines := int(layout.Lines)
 	if items < lines {
@@ -85,20 +85,20 @@ func preferItems(layout *probe.Layout, items, ones int) bool {
 	return 4*itemsSize(layout, items) <= min(6*ones, 5*lines*lineBytes) // a position takes a byte
 }
 
-// ItemBytes returns how many bytes an item takes at most in an operand that AppendShorter appends, besides those of the
-// operand. preferItems prefers positions, 2 bytes each at most, only if they are fewer than two thirds of the bytes of
-// the items, and a bitmap only if it is shorter than the items.
+// ItemBytes returns how many bytes an item takes at most in an operand that AppendShorter appends, besides the
+// operand's head. preferItems prefers positions, 2 bytes each at most, only if they are fewer than two thirds of the
+// bytes of the items, and a bitmap only if it is shorter than the items.
 func ItemBytes(layout *probe.Layout) int {
 	return min(2*int(layout.Hashes), (4*itemWidth(layout)+2)/3)
 }
 
-// itemsSize returns the most bytes that an operand of so many items takes.
+// itemsSize returns the most bytes that an operand of this number of items takes.
 func itemsSize(layout *probe.Layout, items int) int {
 	return 4 + 2*(bits.Len64(layout.Blocks)+6)/7 + items*itemWidth(layout)
 }
 
 // firstHash returns the lowest hash of a block's items. Block blk of n has the hashes h with h*n/2^64 = blk, rounded
-// down, which are those from blk*2^64/n, rounded up.
+// down: the hashes from blk*2^64/n on, rounded up.
 func firstHash(layout *probe.Layout, blk uint64) uint64 {
 	h, remainder := bits.Div64(blk, 0, layout.Blocks)
 	if remainder > 0 {
@@ -107,7 +107,7 @@ func firstHash(layout *probe.Layout, blk uint64) uint64 {
 	return h
 }
 
-// itemWidth returns how many bytes an item takes: those of the greatest difference from the first hash of its block.
+// itemWidth returns how many bytes an item takes: enough for the greatest difference from the first hash of its block.
 func itemWidth(layout *probe.Layout) int {
 	return (bits.Len64(math.MaxUint64/layout.Blocks) + 7) / 8
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/sievekv/sievekv/internal/probe"
 )
 
-// The changes that commits make to a block are joined before they are stored. Until then a change is an operand, or has a
-// form that takes less time to make: the hashes of items, or all positions however many. Which operand is shortest is
-// decided once, of all of them together.
+// The changes that commits make to a block are joined before they are stored. Until then a change is an operand, or has
+// a form that takes less time to make: the hashes of items, or all positions however many. The shortest operand is
+// chosen once, for all of them together.
 
-// kindUnjoined begins hashes of items that are not stored yet: lines, hashes and lines per item of the layout, its blocks as a
-// uvarint, and 8 bytes for each item. It is no kind of stored values.
+// kindUnjoined begins hashes of items that are not stored yet: lines, hashes and lines per item of the layout, its
+// blocks as a uvarint, and 8 bytes for each item. It is not a kind of stored values.
 const kindUnjoined = 0xff
 
 // IsUnjoined reports whether a change is not stored as it is.
@@ -43,8 +43,8 @@ func (s *BitSet) AppendChange(dst []byte) []byte {
 	return dst
 }
 
-// ChangeSize returns an upper bound of what the bits take in the operand that Joiner makes of them and others, besides
-// MaxHeader.
+// ChangeSize returns an upper bound of the bytes of these bits in the operand that Joiner makes of them and others,
+// besides MaxHeader.
 func (s *BitSet) ChangeSize() int {
 	if s.HasItems() { // as items, or as positions of up to 2 bytes
 		return len(s.items) * 2 * max(8, int(s.layout.Hashes))
@@ -55,7 +55,7 @@ func (s *BitSet) ChangeSize() int {
 	return 8*len(s.run) + 3*len(s.positions)
 }
 
-// MaxHeader is the most bytes of an operand that Joiner makes that are not those of its changes.
+// MaxHeader is the most bytes that an operand of Joiner has besides its changes.
 const MaxHeader = 32
 
 // Joiner joins changes of blocks. The zero value is ready. It keeps memory from one call to the next.
@@ -120,7 +120,7 @@ func (j *Joiner) appendItems(dst []byte, blk uint64, changes [][]byte) ([]byte, 
 	return AppendShorter(dst, &j.unjoined.layout, blk, j.hashes, &j.positions), true
 }
 
-// unjoined is the layout of hashes that are not stored yet. It is kept, as most have the same.
+// unjoined is the layout of hashes that are not stored yet. It is kept because most have the same.
 type unjoined struct{ layout probe.Layout }
 
 // read reads the layout, and returns how many bytes it takes.
@@ -163,7 +163,7 @@ func (j *Joiner) appendPositions(dst []byte, changes [][]byte) ([]byte, bool) {
 	return AppendBitsOperand(dst, j.positions), true
 }
 
-// appendRun joins runs of which each begins where the one before ends.
+// appendRun joins runs that each begin where the one before ends.
 func (j *Joiner) appendRun(dst []byte, changes [][]byte) ([]byte, bool) {
 	const header = 4 // of a run of one operand
 	first, next := 0, 0
@@ -185,7 +185,7 @@ func (j *Joiner) appendRun(dst []byte, changes [][]byte) ([]byte, bool) {
 	return append(appendRun(dst, 1, first, nil), j.words...), true
 }
 
-// appendSlots joins new values of slots. The last of a slot counts.
+// appendSlots joins new values of slots. The last value of a slot counts.
 func (j *Joiner) appendSlots(dst []byte, changes [][]byte) ([]byte, bool) {
 	j.slots = j.slots[:0]
 	for _, change := range changes {

@@ -10,7 +10,7 @@ import (
 // bytes. They return the number of the bit behind the last one that the payload changes, or false if it is not valid.
 // The readers must be given only payloads that were checked.
 
-// appendPosition adds position p to positions of which prev is the last; -1 means that there are none.
+// appendPosition adds position p to positions that end with prev; -1 means that there are none.
 func appendPosition(dst []byte, prev, p int) []byte {
 	if prev < 0 {
 		return append(dst, byte(p), byte(p>>8))
@@ -22,8 +22,8 @@ func appendPosition(dst []byte, prev, p int) []byte {
 	return binary.AppendUvarint(dst, uint64(gap))
 }
 
-// appendOnes adds the set bits of words to positions of which prev is the last, or -1, and returns the new last one.
-// The first bit of words is bit base of the block.
+// appendOnes adds the set bits of words to positions that end with prev, or -1, and returns the new last one. The first
+// bit of words is bit base of the block.
 func appendOnes(dst []byte, prev int, words []uint64, base int) ([]byte, int) {
 	for i, w := range words {
 		for ; w != 0; w &= w - 1 {
@@ -44,7 +44,7 @@ func appendWords(dst []byte, words []uint64) []byte {
 	return dst
 }
 
-// shortUvarint decodes a uvarint of up to three bytes. n is 0 if there is none or it is longer than need be.
+// shortUvarint decodes a uvarint of up to three bytes. n is 0 if there is none or it is longer than necessary.
 func shortUvarint(b []byte) (x, n int) {
 	for n < 3 && n < len(b) {
 		c := b[n]
@@ -123,8 +123,8 @@ func (r *positionReader) next() []uint16 {
 	return r.few[:n]
 }
 
-// appendSlot adds a slot to slots of the given width, of which prev is the last index; -1 means that there are none.
-// Bits of the value above the width are dropped.
+// appendSlot adds a slot to slots of the given width that end with index prev; -1 means that there are none. Bits of
+// the value above the width are dropped.
 func appendSlot(dst []byte, width, prev int, s Slot) []byte {
 	low := width % 8
 	gap := uint64(int(s.Index) - prev - 1)
@@ -200,7 +200,7 @@ func orWords(words []uint64, payload []byte) {
 	}
 }
 
-// copyWords sets the first words of the block to those of a payload, and returns their number.
+// copyWords copies the words of a payload to the first words of the block, and returns their number.
 func copyWords(words []uint64, payload []byte) int {
 	words = words[:len(payload)/8]
 	for i := range words {

@@ -6,14 +6,14 @@ import (
 	"math/bits"
 )
 
-// A run is some words of a block of bits, one behind the other. A list of numbers of 64 bits is stored in blocks of bits,
-// each number a word, and what is added to the list is a run: 8 bytes each, where the positions of its bits would take four
-// times that.
+// A run is some words of a block of bits, one behind the other. A list of numbers of 64 bits is stored in blocks of
+// bits, each number a word. Numbers that are added to the list are a run, of 8 bytes each; the positions of their bits
+// would take four times that.
 
 var errRun = errors.New("run cut short or out of range")
 
-// AppendRunOperand appends the operand "set the bits of these words" to dst and returns the extended slice. The words are
-// those from number first on. There must be one at least, and the last must be in a block of MaxWords.
+// AppendRunOperand appends the operand "set the bits of these words" to dst and returns the extended slice. The words
+// begin with number first. There must be one at least, and the last must be in a block of MaxWords.
 func AppendRunOperand(dst []byte, first int, words []uint64) []byte {
 	return appendRun(dst, 1, first, words)
 }
@@ -47,8 +47,8 @@ func (v *value) parseRun(r reader) error {
 	return nil
 }
 
-// AddWord adds the bits of word i of the block, of which neither the block nor the set has any. A set of words that were
-// added in ascending order, without a gap, is kept as a run; its operand is one. A set has no other bits then.
+// AddWord adds the bits of word i of the block. Neither the block nor the set may have any of them. A set of words that
+// were added in ascending order, without a gap, is kept as a run, and so is its operand. A set has no other bits then.
 func (s *BitSet) AddWord(i int, word uint64) {
 	if s.words == nil && len(s.positions) == 0 && !s.HasItems() && (len(s.run) == 0 || i == s.first+len(s.run)) {
 		if len(s.run) == 0 {

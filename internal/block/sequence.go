@@ -26,9 +26,9 @@ type sequence struct {
 	touched     [MaxLines / 64]uint64
 }
 
-// accepts reports whether the sequence still has a meaning when v is added. The answer for a set of values does not
-// depend on their order, nor on how they were merged before. It is no if there are two families, or if a change
-// reaches behind the end of the shortest block. A longer block counts as such a change.
+// accepts reports whether the sequence still has a meaning when v is added. The answer for a set of values depends
+// neither on their order nor on how they were merged before. It is no if there are two families, or if a change reaches
+// behind the end of the shortest block. A longer block counts as such a change.
 func (s *sequence) accepts(v *value) bool {
 	if s.inputs == 0 {
 		return true
@@ -95,7 +95,7 @@ func addOperands(a, b uint32) uint32 {
 	return math.MaxUint32
 }
 
-// touch marks the first lines, as many as given.
+// touch marks the given number of first lines.
 func (s *sequence) touch(lines int) {
 	for i := range s.touched {
 		if n := lines - 64*i; n >= 64 {
@@ -190,8 +190,8 @@ func (s *sequence) appendBits(dst []byte) []byte {
 	return appendWords(dst, s.words[:size/8])
 }
 
-// appendRun appends the words from the first to the last that is not zero. Inputs that are runs are those of a list that
-// grows at its end: there are hardly zeros between them.
+// appendRun appends the words from the first to the last that is not zero. Inputs that are runs come from a list that
+// grows at its end: there are hardly any zeros between them.
 func (s *sequence) appendRun(dst []byte) []byte {
 	first, end := -1, (s.lastEnd()+63)/64
 	for line := range s.touchedLines {
@@ -226,8 +226,8 @@ func (s *sequence) appendSlots(dst []byte) []byte {
 	return dst
 }
 
-// firstBits has masks for the words of a block, by family. They select the first bit of each slot. They repeat every few
-// words: as many as it takes until a slot begins with a word again.
+// firstBits has masks for the words of a block, by family. They select the first bit of each slot. They repeat after a
+// few words, when a slot begins with a word again.
 var firstBits = func() map[Family][]uint64 {
 	all := make(map[Family][]uint64)
 	for _, f := range slotFamilies {

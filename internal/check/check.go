@@ -41,7 +41,8 @@ type Key struct {
 	Lost []string
 }
 
-// LostNote is in Key.Lost if the key expires, and the note of it is lost. That is no loss: its header says when.
+// LostNote is in Key.Lost if the key expires, and the note of that is lost. No information is lost: the header has the
+// time.
 const LostNote = "the note of its expiry"
 
 // LostWake is in Key.Lost if the note of when the key's type is to be called is lost. Lookups do not need it.
@@ -86,11 +87,11 @@ type Checker struct {
 	// Now is the time, in milliseconds since 1970.
 	Now int64
 
-	// Left is true if From has what is left of a damaged store: it can be read as a whole, but keys in the ranges of
-	// Damage may be older versions.
+	// Left is true if From has the rest of a damaged store: it can be read as a whole, but keys in the ranges of Damage
+	// may be older versions.
 	Left bool
 
-	// Mend has Run remember what Repair needs.
+	// Mend makes Run remember what Repair needs.
 	Mend bool
 
 	Report Report
@@ -162,7 +163,7 @@ func (c *Checker) strays(s *storage.Store) error {
 	return err
 }
 
-// Run checks all of a store, the one that From is of. The error is one of reading that is no damage of the store.
+// Run checks the whole store that From reads. It returns errors of reading that are no damage of the store.
 func (c *Checker) Run(ctx context.Context, s *storage.Store) error {
 	c.owners, c.wakes = make(map[uint64]string), make(map[string]int64)
 	err := c.each(ctx, []byte{format.TagHeader}, []byte{format.TagHeader + 1}, func(key, value []byte) {
@@ -262,7 +263,7 @@ func (c *Checker) expiries(ctx context.Context) error {
 // note is a note of when a key expires.
 type note struct{ key, value []byte }
 
-// needed reports whether a key expires as a note says. It also does so if that is not known.
+// needed reports whether a key expires as a note says. It also reports true if that is not known.
 func (c *Checker) needed(noteKey []byte) bool {
 	at, key, err := format.DecodeExpiryKey(noteKey)
 	if err != nil {
@@ -368,7 +369,7 @@ func (c *Checker) each(ctx context.Context, from, to []byte, f func(key, value [
 				continue
 			}
 		}
-		// Nothing says how to go on.
+		// Nothing tells how to go on.
 		c.partly = true
 		c.problem("", "", "", "%w", err)
 		return nil
@@ -376,7 +377,7 @@ func (c *Checker) each(ctx context.Context, from, to []byte, f func(key, value [
 	return nil
 }
 
-// readable returns the parts of a range that are outside of what is lost: from the first key on, below the second.
+// readable returns the parts of a range outside of the lost ranges: from the first key on, below the second.
 func (c *Checker) readable(from, to []byte) (parts [][2][]byte) {
 	if c.Left {
 		return [][2][]byte{{from, to}}

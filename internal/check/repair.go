@@ -7,9 +7,9 @@ import (
 	"github.com/sievekv/sievekv/internal/storage"
 )
 
-// Repair adds to a batch what mends the problems that Run has found and that need no guessing, and reports whether
-// there is anything to mend. What it mends is in Report.Repaired. If something could not be read, it mends nothing: an
-// object whose header is lost looks like one that no key has.
+// Repair adds changes to a batch that mend those problems found by Run that need no guessing, and reports whether there
+// is anything to mend. What it mends is in Report.Repaired. If something could not be read, it mends nothing: an object
+// whose header is lost looks like one that no key has.
 func (c *Checker) Repair(b *storage.Batch) bool {
 	if !c.Whole() {
 		c.Report.Notes = append(c.Report.Notes, "nothing was repaired, as some of the store cannot be read")

@@ -26,17 +26,17 @@ type Group interface {
 	// that is cut off possibly long past. It must not block.
 	CommittedIndex() uint64
 
-	// ReadIndex returns an index so that a lookup on any member that has applied it sees every write that was acknowledged
-	// anywhere before the call. It asks a majority, and so may block until ctx ends. Its error says why there is no answer:
-	// that of ctx, or that no leader is known.
+	// ReadIndex returns an index so that a lookup on any member that has applied it sees every write that was
+	// acknowledged anywhere before the call. It asks a majority, and so may block until ctx ends. Its error says why
+	// there is no answer: ctx has ended, or no leader is known.
 	ReadIndex(ctx context.Context) (uint64, error)
 
 	// AwaitApplied returns nil once AppliedIndex is at least index, or the error of ctx when that ends first.
 	AwaitApplied(ctx context.Context, index uint64) error
 
 	// Replicated returns how many other members have on stable storage everything that this member, which leads, had in
-	// memory when it was called, also what it had not proposed yet. It waits until there are so many as wanted, or ctx ends;
-	// if ctx has ended, it answers at once. A member that does not lead answers 0.
+	// memory at the call, also what it had not proposed yet. It waits until at least the wanted number have it, or ctx
+	// ends; if ctx has ended, it answers at once. A member that does not lead answers 0.
 	Replicated(ctx context.Context, wanted int) int
 }
 
@@ -75,7 +75,7 @@ type Status struct {
 	// Alarm says that this member has refused a leader or a vote since it was started, or has ended.
 	Alarm bool
 
-	// LogBytes are those of the entries in this member's log. They may be a second old.
+	// LogBytes is the size of the entries in this member's log. It may be a second old.
 	LogBytes uint64
 }
 
@@ -94,8 +94,8 @@ type Member struct {
 	// Learner says that the member does not vote.
 	Learner bool
 
-	// Healthy says that the leader has heard of the member within an election timeout; on other members, that this one
-	// knows no better. Self is always healthy.
+	// Healthy says that the leader has heard from the member within an election timeout. On other members it only says
+	// that this one knows nothing else. Self is always healthy.
 	Healthy bool
 
 	// Applied is the last index that it is known to have, 0 if none is known: a leader knows what is in the others' logs, a
@@ -124,7 +124,7 @@ func (s *Status) Leading() *Member {
 	return s.Member(s.Leader)
 }
 
-// Others counts the members besides Self: those that vote, and those of all that are healthy.
+// Others counts the voters among the members besides Self, and the healthy ones among all of these members.
 func (s *Status) Others() (voters, healthy int) {
 	for i := range s.Members {
 		m := &s.Members[i]

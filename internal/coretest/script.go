@@ -68,7 +68,7 @@ func (w *World) close(t testing.TB) {
 	}
 }
 
-// Worlds are for a fuzz test. Opening a store takes longer than most inputs, so many of them have the same one.
+// Worlds are for a fuzz test. Opening a store takes longer than most inputs, so many inputs share one.
 type Worlds struct {
 	options kv.Options
 	w       *World // nil for none

@@ -1,5 +1,5 @@
-// Package dirsync makes the names in a directory durable: that a file was made, renamed or removed. It also tells what has a name
-// that something new was to get.
+// Package dirsync makes the names in a directory durable: that a file was made, renamed or removed. It also tells what
+// kind of file already has a name that is wanted for a new one.
 package dirsync
 
 import (
@@ -13,9 +13,9 @@ import (
 )
 
 // Sync makes the names in a directory of the operating system durable, as far as the file system can. Some network file
-// systems answer EINVAL or ENOTSUP: they have no such call, and make names durable when they make them, or when it suits
-// them. There is nothing that a program could do better on them, so Sync returns nil. What a file has in it was synced by
-// other calls, and is not concerned. On Windows Sync does nothing: NTFS keeps names by itself.
+// systems answer EINVAL or ENOTSUP: they have no such call, and make names durable when they make them, or when it
+// suits them. A program can do nothing better on them, so Sync returns nil. The content of files is not concerned:
+// other calls sync it. On Windows Sync does nothing: NTFS keeps names by itself.
 func Sync(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

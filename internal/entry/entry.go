@@ -1,12 +1,12 @@
-// Package entry is what the members of a group have in common: the bytes of a message in raft's log, and the chain of hashes by
-// which a member finds out that it does not have what the others have.
+// Package entry is what the members of a group have in common: the bytes of a message in raft's log, and the chain of
+// hashes by which a member finds out that it differs from the others.
 //
 // A message is one commit: the changes of one record of the store's log (internal/storage.Batch), and what every member has to know to
 // make it. All integers are little-endian.
 //
 //	byte 0       version, 1
 //	byte 1       flags
-//	bytes 2-9    the proposal's id: who waits for the outcome knows it by this
+//	bytes 2-9 the proposal's id, by which the proposer recognises the outcome
 //	bytes 10-17  the proposer's clock, in milliseconds since 1970
 //	byte 18      the format level that a member needs to understand the record
 //	bytes 19-26  an index j up to which the proposer had applied the log
@@ -41,7 +41,7 @@ const (
 // controlCompare is the first byte of a control message that says to compare.
 const controlCompare = 1
 
-// Compare returns what a control message says that has members compare a part of what they have.
+// Compare returns the content of a control message that makes members compare a part of their stores.
 func Compare(part uint8) []byte { return []byte{controlCompare, part} }
 
 // Compares reports whether the message says to compare, and which part.
@@ -63,13 +63,13 @@ func LevelFor(f Flags, record []byte) byte {
 // headerSize is the length of what comes before the record.
 const headerSize = 43
 
-// MaxRecord is the most bytes of a record: more than the largest commit of a store, which is bounded by its memtable.
+// MaxRecord is the most bytes of a record. It is more than the largest commit of a store, which the memtable bounds.
 const MaxRecord = 1 << 30
 
 // Flags say how a record is applied.
 type Flags byte
 
-// The flags. Others are refused: they say something that this program does not know.
+// The flags. A message with others is refused, because this program does not know their meaning.
 const (
 	Whole   Flags = 1 << iota // lookups see the record as a whole: it is applied under the sequence lock
 	Group                     // it is a group of small commits, which the proposer's memory has already
@@ -108,8 +108,8 @@ func (m *Message) Append(b []byte) []byte {
 // Size returns how many bytes Append appends.
 func (m *Message) Size() int { return headerSize + len(m.Record) }
 
-// Decode returns a message. Its record is part of data. The error says what no member can apply: it comes from a newer program, or
-// is damaged.
+// Decode returns a message. Its record is part of data. It returns an error for a message that no member can apply: it
+// comes from a newer program, or is damaged.
 func Decode(data []byte) (m Message, err error) {
 	switch {
 	case len(data) < headerSize:
@@ -147,8 +147,8 @@ func First(group [16]byte) (h Hash) {
 	return h
 }
 
-// Next returns the hash of an entry, given that of the entry before it: the first 16 bytes of SHA-256 of that hash, the entry's
-// index and term, and its payload.
+// Next returns the hash of an entry, given the hash of the entry before it: the first 16 bytes of SHA-256 of that hash,
+// the entry's index and term, and its payload.
 func (h Hash) Next(index, term uint64, payload []byte) (next Hash) {
 	s := sha256.New()
 	head := append(make([]byte, 0, len(h)+16), h[:]...)

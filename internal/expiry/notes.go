@@ -62,8 +62,7 @@ func (h *Hint) Take(from Notes, b Batch) (notes []Note, next []byte, more bool, 
 	return notes, End, false, nil
 }
 
-// Of returns what the notes of one key are stored under: of a key whose header cannot say when it expires. It reads all
-// notes.
+// Of returns the stored keys of one key's notes, for a key whose header cannot say when it expires. It reads all notes.
 func Of(key []byte, from Notes) (stored [][]byte, err error) {
 	for ok := from.First(); ok; ok = from.Next() {
 		if _, of, err := format.DecodeExpiryKey(from.Key()); err == nil && bytes.Equal(of, key) {

@@ -12,8 +12,8 @@ import (
 	"github.com/sievekv/sievekv/internal/block"
 )
 
-// All keys are described in this file, and all values but two kinds: those of blocks, which package block has, and
-// what modules store as parameters and attributes. Stored on disk: never reuse or renumber a value.
+// All keys are described in this file, and all values except two kinds: blocks, which package block has, and the
+// parameters and attributes of modules. Stored on disk: never reuse or renumber a value.
 //
 // Keys. The first byte is a tag. The integers behind it are in the form of AppendOrdered, 1 byte for 0 to 247 and up
 // to 9 for larger ones. So keys sort by (object, part, block), and a block key takes 4 to 7 bytes:
@@ -33,9 +33,9 @@ import (
 //	0x06  time, user key                the key's type is to be called then, see
 //	                                    kv.Type.Wake; value empty
 //
-// All of an object lies in one range, [0x03 object, 0x03 object+1). So one range deletion drops an object, whatever
-// its size. Object ids are never used twice. When the newest layer of an object is removed, the object's next layer
-// may get its number: the commit that removes a layer also removes all that is stored of it.
+// All of an object lies in one range, [0x03 object, 0x03 object+1). So one range deletion drops an object, whatever its
+// size. Object ids are never used twice. When the newest layer of an object is removed, the object's next layer may get
+// its number: the commit that removes a layer also removes all of its stored keys.
 //
 // The hash is XXH64, with the first 8 bytes of the store's id as its seed. So each key has a place among 2^64, which
 // never changes; a scan's cursor is such a place. Someone who chooses keys but does not know the id cannot crowd many
@@ -63,13 +63,13 @@ const (
 	MetaStore  = 0x01 // see AppendStoreMeta; written once
 	MetaNextID = 0x02 // uvarint: every object id in use is below it
 	MetaKeys   = 0x03 // followed by one byte: how many headers have a hash that begins with it, see AppendKeyCounts
-	MetaSecret = 0x05 // 32 bytes: those of keyed hashes follow from it; written when an object first needs one
+	MetaSecret = 0x05 // 32 bytes: the secrets of keyed hashes follow from it; written when an object first needs one
 
 	MetaApplied = 0x06 // see AppendApplied; only a member of a group has it, and writes it with each message
-	MetaMembers = 0x07 // who the members of the group are, in a form that the engine does not know
+	MetaMembers = 0x07 // the members of the group, in a form that the engine does not know
 
-	// 0x04 is in older stores: the secret that all of their keyed hashes have. Who knows one of these filters must not learn
-	// those made since, so nothing follows from it.
+	// 0x04 is in older stores: the secret of all of their keyed hashes. A person who knows one of these filters must
+	// not learn the secrets of later ones, so no other secret follows from it.
 )
 
 // DroppedUnwritten is the value under an object's TagDropped key while the object is being built.
@@ -92,8 +92,8 @@ const MaxKeyLen = 64 << 10
 // MaxLayers bounds the layers of one object. Types have lower bounds of their own.
 const MaxLayers = 1<<16 - 1
 
-// StoreVersion is the format version of the whole store. It is raised for every new form of what is stored that programs
-// before it cannot read, such as a new kind of value of a block; and freeze.SealVersion with it.
+// StoreVersion is the format version of the whole store. It is raised for every new stored form that earlier programs
+// cannot read, such as a new kind of value of a block, and freeze.SealVersion with it.
 const StoreVersion = 1
 
 // headerVersion is the format version of headers.
@@ -150,7 +150,8 @@ type KeyCounts struct {
 	Expiring uint64 // those that have an expiry
 }
 
-// Plus returns the numbers after a commit that changes them by so much. None is below 0, whatever a damaged store says.
+// Plus returns the numbers after a commit that adds to them, or subtracts. None is below 0, whatever a damaged store
+// says.
 func (c KeyCounts) Plus(keys, expiring int) KeyCounts {
 	return KeyCounts{uint64(max(0, int64(c.Keys)+int64(keys))), uint64(max(0, int64(c.Expiring)+int64(expiring)))}
 }
@@ -297,7 +298,7 @@ type StoreMeta struct {
 	Seed uint64
 }
 
-// KeySeedLen is how many bytes of a store's ID are the seed of the hashes of keys, the first.
+// KeySeedLen is the length of the seed of the hashes of keys: the first bytes of a store's ID.
 const KeySeedLen = 8
 
 // KeySeed is the seed of the hashes of keys. It never changes, and cannot be set.
@@ -337,8 +338,7 @@ const (
 	LayoutCompatible = 1
 
 	// LayoutLog: the layer is a list of hashes, 1,024 in each block of 128 lines, see Writer.AddWords of kv. It is read
-	// seldom: its blocks are not kept in memory, and are no part of what its object takes there. 2 is package
-	// scalableext's.
+	// seldom: its blocks are not kept in memory, and do not count as memory of its object. 2 is package scalableext's.
 	LayoutLog = 3
 )
 
@@ -376,8 +376,8 @@ func (s LayerSpec) Bytes() uint64 {
 //	  uvarint   length of the layer's parameters, then these
 //	rest      parameters of the object: the module's own
 //
-// A string has code 1. Its parameters are an encoding byte, and then what the encoding says. A string with encoding 0
-// is no object: its id is 0. The encodings:
+// A string has code 1. Its parameters are an encoding byte, and then bytes that depend on the encoding. A string with
+// encoding 0 is no object: its id is 0. The encodings:
 //
 //	0  the bytes themselves
 //	1  nothing: the bytes are in blocks of 8-bit slots, see package bitmapext. The header has an id and layers

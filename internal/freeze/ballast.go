@@ -86,9 +86,9 @@ func (b *ballast) create(stop <-chan struct{}) error {
 }
 
 // fill writes random bytes, so that the file really takes its size on the disk. Reserving blocks (fallocate) does not
-// work everywhere and does not say so. A sparse file has no blocks. A file system that compresses stores zeros in
-// none. There is no sync: file systems set the blocks aside when they accept the write, and a ballast lost in a crash
-// is made anew.
+// work everywhere and does not say so. A sparse file has no blocks. A file system that compresses stores zeros in none.
+// There is no sync: file systems set the blocks aside when they accept the write, and the store makes a ballast again
+// that a crash has taken.
 func (b *ballast) fill(f vfs.File, size int64, stop <-chan struct{}) error {
 	src := newBallast()
 	for left := size; left > 0; {
@@ -110,7 +110,7 @@ func (b *ballast) fill(f vfs.File, size int64, stop <-chan struct{}) error {
 	return nil
 }
 
-// newBallast returns what gives the bytes of a ballast, the same for each.
+// newBallast returns a generator of a ballast's bytes, which are the same in each.
 func newBallast() *rand.ChaCha8 { return rand.NewChaCha8([32]byte{}) }
 
 // BallastStart returns the first bytes of every ballast.

@@ -67,7 +67,7 @@ type FS struct {
 }
 
 // New returns a file system on top of base that freezes the directory dir at the first error that Pebble would not
-// survive. Dir must be the directory given to pebble.Open, in the same spelling but for what cleaning the path
+// survive. Dir must be the directory given to pebble.Open, in the same spelling except for what cleaning the path
 // changes.
 //
 // onFreeze, if not nil, is called once, with the error that Failed returns. At that time the directory is frozen, and
@@ -84,10 +84,10 @@ func New(base vfs.FS, dir string, onFreeze func(error)) *FS {
 }
 
 // KeepCompactions sets keep, which decides about the tables that compactions make in the frozen directory. While keep
-// returns true they are kept in memory, like those of flushes. While it returns false, or if KeepCompactions is not
-// called, making one fails with ErrFrozen: together such tables are as large as the store. Pebble repeats a
-// compaction that fails, so its scheduler should grant none while keep returns false. KeepCompactions must be called
-// before pebble.Open.
+// returns true they are kept in memory, like tables of flushes. While it returns false, or if KeepCompactions is not
+// called, making one fails with ErrFrozen: together such tables are as large as the store. Pebble repeats a compaction
+// that fails, so its scheduler should grant none while keep returns false. KeepCompactions must be called before
+// pebble.Open.
 func (fs *FS) KeepCompactions(keep func() bool) { fs.keep = keep }
 
 // GiveUpCompactions sets givenUp. While it returns true, making a table for a compaction fails with ErrGivenUp, so
@@ -247,7 +247,7 @@ func (fs *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCateg
 	})
 }
 
-// compactions is the category under which Pebble writes all tables but those of flushes.
+// compactions is the category under which Pebble writes all tables except tables of flushes.
 const compactions vfs.DiskWriteCategory = "pebble-compaction"
 
 func (fs *FS) openForWriting(

@@ -17,8 +17,8 @@ func (s Sealed) Matches(data []byte) bool {
 	return uint64(len(data)) >= s.Length && crc32.Checksum(data[:s.Length], castagnoli) == s.crc
 }
 
-// ReadSeal returns what the seal of a directory knows, the older MANIFEST first; nothing if there is no seal. The
-// errors are those of Verify.
+// ReadSeal returns what the seal of a directory knows, the older MANIFEST first; nothing if there is no seal. It
+// returns the errors of Verify.
 func ReadSeal(base vfs.FS, dir string) (list []Sealed, err error) {
 	known, err := New(base, dir, nil).readSeal()
 	for _, s := range known {
@@ -30,8 +30,8 @@ func ReadSeal(base vfs.FS, dir string) (list []Sealed, err error) {
 // CheckLog returns ErrDamaged if a log is damaged in a way that Pebble would take for its end.
 func CheckLog(f vfs.File, number uint64) error { return checkLog(f, uint32(number)) }
 
-// EachRecord calls f with each record of a log that is whole, also with those behind broken chunks, if it is known where the next
-// chunk begins. F may keep the record.
+// EachRecord calls f with each whole record of a log, also with records behind broken chunks, if it is known where the
+// next chunk begins. F may keep the record.
 func EachRecord(log []byte, number uint64, f func(record []byte)) {
 	var record []byte // its chunks up to here, nil if one of them is broken
 	for ; len(log) > 0; log = log[min(logBlock, len(log)):] {

@@ -32,9 +32,9 @@ import (
 //     of that MANIFEST. So the seal names the new MANIFEST before the marker does.
 //   - What is sealed was synced before, and a MANIFEST only grows. So the sealed part is there, unchanged; if it is
 //     not, the disk has changed it. A crash alone is never taken for damage.
-//   - Records behind the sealed part may be there or not, torn or damaged. The store needs none of them. Pebble
-//     removes and reuses a file only after the sync of the record that no longer names the file has returned. So
-//     without those records the store is what it was before them, and its logs and tables are all there.
+//   - Records behind the sealed part may be there or not, torn or damaged. The store needs none of them. Pebble removes
+//     and reuses a file only after the sync of the record that no longer names the file has returned. So without these
+//     records the store is as it was before them, and its logs and tables are all there.
 //   - If Pebble reads such records when it opens the store, it acts on them. So Verify seals them first.
 //
 // A MANIFEST with a greater number than any in the seal is not checked: a program that knows no seals has written it.
@@ -58,9 +58,9 @@ const (
 	manifestName = "MANIFEST-"
 )
 
-// SealVersion is the version in the seal, and that of the whole store: it is raised with format.StoreVersion. The seal is
-// read before Pebble opens the store. So a store of a newer version is refused before Pebble can merge, and write
-// anew, values of a form that this program does not know.
+// SealVersion is the version in the seal, and of the whole store: it is raised with format.StoreVersion. The seal is
+// read before Pebble opens the store. So a store of a newer version is refused before Pebble can merge and rewrite
+// values of a form that this program does not know.
 const SealVersion = 1
 
 // SealName is the name of the file that holds the seal, in the store's directory. The file begins with SealMagic.
@@ -189,7 +189,7 @@ func (fs *FS) compare(list []sealed, number uint64) (whole sealed, err error) {
 
 func (fs *FS) readSeal() ([]sealed, error) {
 	name := fs.PathJoin(fs.dir, SealName)
-	if info, err := fs.FS.Stat(name); err == nil && !info.Mode().IsRegular() { // to open a pipe would wait for who writes to it
+	if info, err := fs.FS.Stat(name); err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for a writer
 		return nil, fmt.Errorf("%w: %s: it is not a regular file", ErrDamaged, SealName)
 	}
 	f, err := fs.opened(name, func() (vfs.File, error) { return fs.FS.Open(name) })

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// Gate is a read-write lock. Unlike with a sync.RWMutex, a goroutine can give up waiting. No goroutine waits for
-// ever: they pass in the order in which they came. There are two exceptions: when a goroutine that had the gate alone
-// unlocks it, all that wait to share it pass, and so they do in the recesses of one that waits to have it alone, see
-// press. The zero value is open.
+// Gate is a read-write lock. Unlike with a sync.RWMutex, a goroutine can give up waiting. No goroutine waits for ever:
+// they pass in the order in which they came, with two exceptions. When a goroutine that had the gate alone unlocks it,
+// all goroutines that wait to share it pass. They also pass in the recesses of a goroutine that waits to have it alone,
+// see press. The zero value is open.
 type Gate struct {
 	// state counts the goroutines that share the gate. It also has the bit shut, which is set while a goroutine has
 	// the gate alone, or waits, except in a recess: then it has the bit recess. While shut is set, only RUnlock changes

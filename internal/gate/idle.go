@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Uses counts the beginnings and ends of uses of what has a gate alone, such as the calls of a transaction's methods. Uses
-// do not overlap.
+// Uses counts the beginnings and ends of uses of the holder that has a gate alone, such as calls of a transaction's
+// methods. Uses do not overlap.
 type Uses struct{ steps atomic.Uint64 } // odd during a use
 
 // Begin begins a use.
@@ -15,10 +15,10 @@ func (u *Uses) Begin() { u.steps.Add(1) }
 // End ends a use.
 func (u *Uses) End() { u.steps.Add(1) }
 
-// Idle finds out that what has the gate alone is not used. It looks several times: after the process was stopped for a
-// while it has seen one idle moment, not all of that time.
+// Idle finds out that the holder that has the gate alone is not used. It looks several times: if the process was
+// stopped for a while, it has seen one idle moment, not all of that time.
 type Idle struct {
-	// Holder returns the uses of what has the gate alone, nil if nothing has.
+	// Holder returns the uses of the holder that has the gate alone, nil if there is none.
 	Holder func() *Uses
 
 	holder *Uses

@@ -8,21 +8,21 @@ const tick = 5 * time.Millisecond
 // recessTicks is how many times longer than a press the recess after it is.
 const recessTicks = 4
 
-// press is how the first goroutine that waits to have the gate alone waits. It presses: no other gets in. But what shares
-// the gate may take long, and then those that come later need not wait for it. So after a press there is a recess, in which
-// all that want to share the gate pass, and once none of them has it, the one that waits. The first press is a tick long at
-// most, and each is twice as long as the one before: so it gets in at last, however long those take that share the gate, and
-// keeps them out for a fifth of the time.
+// press is how the first goroutine that waits to have the gate alone waits. While it presses, no other gets in. But
+// goroutines that share the gate may take long, and later ones need not wait for them. So after a press there is a
+// recess, in which all goroutines that want to share the gate pass, and once none of them has it, the waiting one. The
+// first press is a tick long at most, and each is twice as long as the one before. So the goroutine gets in at last,
+// however long the others share the gate, and keeps them out for a fifth of the time.
 type press struct {
 	round int // presses and recesses before
 	ticks int // since the press began; the recess follows it
 }
 
-// recess reports whether all that want to share the gate pass.
+// recess reports whether all goroutines that want to share the gate pass.
 func (p press) recess() bool { return p.ticks >= 1<<p.round }
 
-// Press has presses and recesses follow each other while goroutines wait to have the gate alone. It is called when one has
-// begun to wait.
+// Press makes presses and recesses follow each other while goroutines wait to have the gate alone. It is called when
+// one has begun to wait.
 func (g *Gate) Press() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	// Keyed has a key of 256 bits. Without knowing the key, nobody can choose items that collide.
 	Keyed
 
-	// XXH64 is for filters that are to be the same in several stores, or built by other programs. Whatever the seed,
+	// XXH64 is for filters that must be the same in several stores, or are built by other programs. Whatever the seed,
 	// anyone who chooses items can make them collide.
 	XXH64
 
@@ -94,8 +94,8 @@ func SecretOf(seed uint64) Secret {
 }
 
 // For returns the secret that follows from this one for a purpose: HKDF-Expand with SHA-256 (RFC 5869), where info is
-// "sievekv " and the purpose. For one purpose it is always the same. Nobody learns from it anything about this secret,
-// nor about those for other purposes.
+// "sievekv " and the purpose. For one purpose it is always the same. It reveals nothing about this secret, or about the
+// secrets for other purposes.
 func (s Secret) For(purpose string) (of Secret) {
 	b, err := hkdf.Expand(sha256.New, s[:], "sievekv "+purpose, SecretLen)
 	if err != nil {

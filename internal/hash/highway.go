@@ -86,7 +86,7 @@ func SumHighway(key [4]uint64, item []byte) (a, b uint64) {
 	return h.v0[0] + h.mul0[0] + h.v1[2] + h.mul1[2], h.v0[1] + h.mul0[1] + h.v1[3] + h.mul1[3]
 }
 
-// RedissonKey returns the key of HighwayHash in Redisson, which everybody knows.
+// RedissonKey returns the key of HighwayHash in Redisson, which is public.
 func RedissonKey() [4]uint64 {
 	return [4]uint64{0x9e3779b97f4a7c15, 0xf39cc0605cedc834, 0x1082276bf3a27251, 0xf86c6a11d0c18e95}
 }

@@ -194,7 +194,7 @@ func (t *table) sumPairs(b, tail []byte) (sum wide) {
 	return sum
 }
 
-// Numbers modulo 2^127-1, a prime. In all results but that of least, the prime itself may stand for 0.
+// Numbers modulo 2^127-1, a prime. In all results except least's, the prime itself may stand for 0.
 
 // reduced returns a number below 2^127 that is equal to x modulo the prime.
 func (x wide) reduced() wide {

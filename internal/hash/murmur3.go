@@ -14,7 +14,7 @@ const (
 func murmur3First(k uint64) uint64  { return bits.RotateLeft64(k*murmur3A, 31) * murmur3B }
 func murmur3Second(k uint64) uint64 { return bits.RotateLeft64(k*murmur3B, 33) * murmur3A }
 
-// blocks takes the whole blocks of b, and returns what is behind them.
+// blocks takes the whole blocks of b, and returns the rest.
 func (m *murmur3) blocks(b []byte) (rest []byte) {
 	for ; len(b) >= 16; b = b[16:] {
 		m.a ^= murmur3First(word(b))
@@ -25,7 +25,7 @@ func (m *murmur3) blocks(b []byte) (rest []byte) {
 	return b
 }
 
-// end returns the hash of so many bytes, of which rest is what is behind the whole blocks.
+// end returns the hash of length bytes that end with rest, the bytes behind the whole blocks.
 func (m murmur3) end(rest []byte, length int) (uint64, uint64) {
 	var last [16]byte
 	copy(last[:], rest)
@@ -51,7 +51,7 @@ func SumMurmur3(item []byte) (a, b uint64) {
 	return m.end(rest, len(item))
 }
 
-// SumMurmur3Twice returns SumMurmur3 of an item, and then that of the item with a byte 1 behind it. It does not allocate.
+// SumMurmur3Twice returns SumMurmur3 of an item, and of the item with a byte 1 appended. It does not allocate.
 func SumMurmur3Twice(item []byte) (a, b, c, d uint64) {
 	var m murmur3
 	rest := m.blocks(item)

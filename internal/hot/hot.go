@@ -1,7 +1,7 @@
 // Package hot keeps strings in memory that were read or written lately: the values of keys, with their expiries. A
 // lookup that finds its key here need not ask Pebble.
 //
-// An entry is never stale. Of each key it holds this: an entry that lookups find has the value that Pebble has.
+// An entry is never stale: an entry that lookups find has the value that Pebble has.
 //
 //   - A commit calls Begin for each key that it changes, before it goes to Pebble, and End when Pebble has applied it,
 //     before it is acknowledged. Between the two calls lookups do not find the key here. They ask Pebble, which has
@@ -9,14 +9,14 @@
 //   - A lookup that does not find its key gets a Token from Get, before it asks Pebble. Fill keeps what Pebble
 //     answered only if no commit of the shard was between Begin and End at the time of the Token, and none has begun
 //     since. So no commit has changed the key between the answer and Fill.
-//   - The caller sees to it that no two commits that change a key overlap.
+//   - The caller makes sure that no two commits that change a key overlap.
 //
 // The cache of a store that was empty at first also knows of keys that are missing. It counts the keys that Pebble has,
 // and keeps an entry without a value for a key whose value it may not keep. While no commit is between Begin and End,
 // and there are as many entries as keys, each key has an entry: a key without one is missing. That makes the first SET
 // of a key as fast as the next: in a store of a million keys on disk it takes a tenth of the time, and a GET of a
-// missing key a seventieth (BenchmarkMissingKey of package kv). A count that another process has stored is not trusted
-// for it: in a store that was not empty, no key is taken for missing until a commit has removed all keys.
+// missing key a seventieth (BenchmarkMissingKey of package kv). The cache does not trust a count that another process
+// has stored: in a store that was not empty, no key counts as missing until a commit has removed all keys.
 //
 // The memory is bounded: the entries of a shard lie in one ring of bytes, without pointers, and an index of buckets
 // leads to them. When the ring is full, the oldest entry has to go. If it was found since it was put there, it goes
@@ -44,7 +44,7 @@ const (
 	leastShare = 64 << 10
 )
 
-// New returns a cache that takes so many bytes of memory at most; nil if they are too few to be of use. Empty says that
+// New returns a cache that takes at most budget bytes of memory; nil if these are too few to be of use. Empty says that
 // Pebble has no keys.
 func New(budget int64, empty bool) *Cache {
 	const least = 4 << 10
@@ -157,11 +157,11 @@ func (c *Cache) Begin(hash uint64, key []byte) {
 	}
 }
 
-// Change is what a commit has done to a key.
+// Change says what a commit has done to a key.
 type Change struct {
 	Had, Has bool // something was under the key before the commit, and is after it
 
-	// Value and Expiry are of the string under the key. If the cache may not keep it, or if there is none, Keep is
+	// Value and Expiry belong to the string under the key. If the cache may not keep it, or if there is none, Keep is
 	// false.
 	Value  []byte
 	Expiry int64

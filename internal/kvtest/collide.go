@@ -23,17 +23,16 @@ func inverse(x uint64) uint64 {
 	return y
 }
 
-// flipRound returns the word of which XXH64's round, of nothing before it, differs from that of
-// another word in one bit.
+// flipRound returns the word whose round of XXH64, with nothing before it, differs from another word's in one bit.
 func flipRound(word uint64, bit int) uint64 {
 	r := bits.RotateLeft64(word*xxhPrime2, 31) * xxhPrime1
 	r ^= 1 << bit
 	return bits.RotateLeft64(r*inverse(xxhPrime1), -31) * inverse(xxhPrime2)
 }
 
-// Collide returns another item with the hash of an item, by XXH64 with any seed. The item is of 16 to 31 bytes, or so
-// much longer than a multiple of 32. The two differ in the first 16 bytes after the multiple: what the first of their
-// words changes in the state, its highest bit once it has been rotated and multiplied, the second one takes back.
+// Collide returns another item with the hash of an item, by XXH64 with any seed. The item has 16 to 31 bytes, or a
+// multiple of 32 more. The two differ in the first 16 bytes after the multiple: what the first of their words changes
+// in the state, its highest bit once it has been rotated and multiplied, the second one takes back.
 func Collide(item []byte) []byte {
 	other := slices.Clone(item)
 	b := other[len(other)&^31:]
@@ -42,10 +41,10 @@ func Collide(item []byte) []byte {
 	return other
 }
 
-// CollideOften returns others than an item of at least 64 bytes, of which one in 2^changes has the hash of the item
-// by XXH64, whatever the seed. Two words that are 32 bytes apart follow each other in one lane of the hash. If the
-// first adds 2^32 to it, or takes that away, which of the two depends on the seed, only the lane's highest bit
-// changes, and the second takes that back. Each item returned has changes pairs of such words changed.
+// CollideOften returns variants of an item of at least 64 bytes. One in 2^changes of them has the item's hash by XXH64,
+// whatever the seed. Two words that are 32 bytes apart follow each other in one lane of the hash. If the first adds
+// 2^32 to it, or takes that away, which of the two depends on the seed, only the lane's highest bit changes, and the
+// second takes that back. Each item returned has changes pairs of such words changed.
 func CollideOften(item []byte, changes int) (others [][]byte) {
 	var change func(b []byte, pair, left int)
 	change = func(b []byte, pair, left int) {

@@ -11,7 +11,7 @@ type Numbers struct {
 	parts []atomic.Uint64 // by place: twice the number, plus 1 while a commit changes blocks of the place
 }
 
-// New returns numbers for so many blocks, all 0, with at most so many places, which is a power of two.
+// New returns numbers for the given number of blocks, all 0, with at most the given number of places, a power of two.
 func New(blocks, places uint64) Numbers {
 	n := uint64(1)
 	for n < places && n < blocks {
@@ -30,8 +30,8 @@ func (n *Numbers) Place(layer, blk uint64) int {
 // grows, except that it goes back by 1 if the commit that is changing blocks fails.
 func (n *Numbers) At(place int) uint64 { return n.parts[place].Load() }
 
-// Begin notes that a commit is about to change blocks of the place, before anybody can see any of it. It reports whether
-// the caller has to call End: not if Begin was called before.
+// Begin notes that a commit is about to change blocks of the place, before anybody can see any of it. It reports
+// whether the caller must call End: false if Begin was called before.
 func (n *Numbers) Begin(place int) bool { return n.parts[place].Or(1)&1 == 0 }
 
 // End notes that the commit has changed the blocks everywhere. The number is 0 if it failed.
@@ -41,7 +41,7 @@ func (n *Numbers) End(place int, number uint64) { n.set(place, number, 0) }
 // memory, also between Begin and End.
 func (n *Numbers) Changed(place int, number uint64) { n.set(place, number, 1) }
 
-// set raises the number of a place, and keeps those of the last bits of it that are in keep.
+// set raises the number of a place, and keeps its last bits that are in keep.
 func (n *Numbers) set(place int, number, keep uint64) {
 	for p := &n.parts[place]; ; {
 		old := p.Load()

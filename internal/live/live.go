@@ -1,5 +1,5 @@
-// Package live says what a running server tells a page about itself, and what a page asks about the rights of who looks at it. It
-// is what packages dashboard and server have in common: neither needs the other.
+// Package live has what a running server tells a page about itself, and what a page asks about the rights of its
+// viewer. It is what packages dashboard and server have in common: neither needs the other.
 package live
 
 import (
@@ -24,7 +24,7 @@ type Server interface {
 	Group() *Group
 }
 
-// Viewer is who looks at a page.
+// Viewer is the person who looks at a page.
 type Viewer interface {
 	// Name is what the viewer is called.
 	Name() string
@@ -52,7 +52,7 @@ func (r *Refusal) Error() string { return r.Text }
 // Counts are counts of a server.
 type Counts struct {
 	Connections                  int
-	Calls, Failed, Refused       uint64 // of commands: those that ran, those of them that answered an error, and those that did not run
+	Calls, Failed, Refused       uint64 // of commands: commands that ran, commands that ran and answered an error, and commands that did not run
 	ConnectionsRefused           uint64
 	KeysFound, KeysMissing       uint64 // by commands that read
 	BytesReceived, BytesSent     uint64

@@ -80,8 +80,9 @@ func (m *Member) lead(term uint64) error {
 	return m.machine.Lead(Leadership{Term: term, Number: m.leadership.Add(1)})
 }
 
-// follow ends the leadership of the machine, if it leads. Nobody hears of an outcome of its proposals: they may be committed by
-// others, and then come back as theirs. The member may be leading in another term already, but none of that is applied yet.
+// follow ends the leadership of the machine, if it leads. The proposers hear of no outcome: another leader may commit
+// their proposals, which then come back as that leader's. The member may be leading in another term already, but
+// nothing of that term is applied yet.
 func (m *Member) follow(leading uint64) (err error) {
 	if m.leads != 0 {
 		m.leads = 0
@@ -154,7 +155,7 @@ type hashes struct {
 
 func (h *hashes) add(at entry.Hashed) { h.last[at.Index%uint64(len(h.last))] = at }
 
-// at returns the hash at an index, if it is known still.
+// at returns the hash at an index, if it is still known.
 func (h *hashes) at(index uint64) (entry.Hash, bool) {
 	at := h.last[index%uint64(len(h.last))]
 	return at.Hash, at.Index == index && index != 0
@@ -171,7 +172,7 @@ func decodeChange(e *pb.Entry) (*pb.ConfChangeV2, error) {
 	return c, err
 }
 
-// changed returns who the members are after a change. Raft computes the same from the same, when it hears of the change.
+// changed returns the members after a change. Raft computes the same when it hears of the change.
 func changed(state State, change *pb.ConfChangeV2) (*pb.ConfState, error) {
 	c := confchange.Changer{Tracker: tracker.MakeProgressTracker(maxInFlight, 0), LastIndex: state.Index}
 	cfg, progress, err := confchange.Restore(c, state.Members)

@@ -20,18 +20,20 @@
 //
 // # Why an acknowledged commit is never lost
 //
-// A member answers for an entry, or for a vote, only with messages that raft attaches to the writing of it. These are delivered
-// after Persist has returned, so after a sync. The first error of the log ends the member: no write is tried again, nothing is
-// answered after it. An entry is committed when a majority has answered for it, and every later leader has it.
+// A member acknowledges an entry, or a vote, only with messages that raft attaches to the writing of it. They are
+// delivered after Persist has returned, so after a sync. The first error of the log ends the member: no write is tried
+// again, and nothing is acknowledged after it. An entry is committed when a majority has acknowledged it, and every
+// later leader has it.
 //
-// The machine is not synced. After a crash it is older than the log, and applies again what it lost. It has the applied index in
-// the same batch as the entry's changes, so it applies each entry once. The log is cut only below what the machine has synced.
+// The machine is not synced. After a crash it is older than the log, and applies again what it lost. It has the applied
+// index in the same batch as the entry's changes, so it applies each entry once. The log is cut only below the index
+// that the machine has synced.
 //
 // # What a member refuses
 //
-// Raft trusts the disks. A member does not: whatever shows that a log lost what it had answered for ends the member, or has it
-// refuse a leader, instead of making two stores that differ. The checks are in checkStart (a store and a log that do not belong
-// together), suspect (another member whose log lost something) and apply (stores that differ).
+// Raft trusts the disks. A member does not: any sign that a log has lost what it had acknowledged ends the member, or
+// makes it refuse a leader, so that no two stores differ. The checks are in checkStart (a store and a log that do not
+// belong together), suspect (another member whose log lost something) and apply (stores that differ).
 package member
 
 import (
@@ -71,7 +73,8 @@ type Log interface {
 	Installed() uint64
 }
 
-// State is up to where a machine has applied the log, and who the members are at that place. Who has it must not change it.
+// State is the place up to which a machine has applied the log, and the members at that place. Its holders must not
+// change it.
 type State struct {
 	entry.Applied
 	Members *pb.ConfState
@@ -85,8 +88,8 @@ type Machine interface {
 	// Install replaces everything by a snapshot that was received before, with the state that it has.
 	Install(*pb.SnapshotMetadata) (State, error)
 
-	// Lead says that this member leads, and has applied everything of earlier leaderships: proposals may be made. Follow says
-	// that it no longer does: whatever was not applied is forgotten.
+	// Lead says that this member leads, and has applied everything of earlier leaderships: proposals may be made.
+	// Follow says that it no longer does: the machine forgets what was not applied.
 	Lead(Leadership) error
 	Follow() error
 }
@@ -94,7 +97,7 @@ type Machine interface {
 // Leadership is the time between a call of Lead and one of Follow. Most terms of a leader have one.
 type Leadership struct {
 	Term   uint64
-	Number uint64 // of those of this process
+	Number uint64 // among the leaderships of this process
 }
 
 // Entry is an entry to be applied.
@@ -116,8 +119,8 @@ type Config struct {
 	Now     func() int64 // milliseconds since 1970
 	Logger  raft.Logger
 
-	// Proposals is random. The ids of this member's proposals follow it, so that those of other members, and of earlier processes,
-	// have others.
+	// Proposals is random. The ids of this member's proposals count up from it, so that proposals of other members, and
+	// of earlier processes, have other ids.
 	Proposals uint64
 
 	Panics bool        // a panic of the machine goes on; otherwise it ends the member
@@ -214,8 +217,8 @@ func finishInstalling(log Log, state State) error {
 // Check returns the error with which Start would refuse a log and a machine.
 func Check(log Log, state State) error { return checkStart(log, state) }
 
-// checkStart refuses a log and a machine that do not belong together. Raft would go on with them, and answer for entries that are
-// gone.
+// checkStart refuses a log and a machine that do not belong together. Raft would go on with them, and acknowledge
+// entries that are gone.
 func checkStart(log Log, state State) error {
 	first, err := log.FirstIndex()
 	if err != nil {
@@ -244,8 +247,8 @@ func checkStart(log Log, state State) error {
 	return nil
 }
 
-// Fail ends the member: it answers nothing from now on, and whoever waits hears that the outcome is unknown. Any goroutine may
-// call it.
+// Fail ends the member: it answers nothing from now on, and callers that wait hear that the outcome is unknown. Any
+// goroutine may call it.
 func (m *Member) Fail(err error) {
 	if m.failed.CompareAndSwap(nil, &err) {
 		m.tickets.failAll(ErrOutcomeUnknown)

@@ -20,8 +20,8 @@ type Proposal struct {
 	Done func(error)
 }
 
-// Propose puts a record into the log, if the leadership in which it was made goes on. What a machine made of an earlier state is
-// refused, even if the member leads again.
+// Propose puts a record into the log, if the leadership in which it was made goes on. It refuses a record that a
+// machine made from an earlier state, even if the member leads again.
 //
 // Raft drops proposals while the leadership is handed over, and may take them again. A record may rest on the one before. So with
 // the first that is dropped the leadership is over for the machine, and a new one begins when raft takes proposals again: see resume.
@@ -86,9 +86,9 @@ func (m *Member) release(index uint64) {
 	}
 }
 
-// resume begins another leadership of the same term, if raft takes proposals again. The machine is told when the message that says
-// so is applied: then it has applied all of the leadership before. In a later term another leadership begins anyway, with the empty
-// entry; a message of that one could be behind the one that says so.
+// resume begins another leadership of the same term, if raft takes proposals again. The machine is told when the
+// message that says so is applied: then it has applied all of the leadership before. In a later term another leadership
+// begins anyway, with the empty entry, and a message of that leadership could be behind the resuming one.
 func (m *Member) resume() {
 	status := m.node.BasicStatus()
 	if m.paused == m.resuming || m.paused != m.leadership.Load() || status.RaftState != raft.StateLeader || status.GetTerm() != m.pausedTerm ||

@@ -22,7 +22,8 @@ func (m *Member) Step(msg *pb.Message) {
 	})
 }
 
-// step gives raft a message. Raft does not take answers of members that are gone, which may be this one, and what no member sends.
+// step gives raft a message. Raft takes no answers of members that are gone, which may be this one, and no messages
+// that a member never sends.
 func (m *Member) step(msg *pb.Message) error {
 	err := m.node.Step(msg)
 	if errors.Is(err, raft.ErrStepPeerNotFound) || errors.Is(err, raft.ErrProposalDropped) || errors.Is(err, raft.ErrStepLocalMsg) {
@@ -43,8 +44,8 @@ func (m *Member) suspect(msg *pb.Message) bool {
 	case pb.MsgReadIndex:
 		return m.answersTooEarly()
 	case pb.MsgVote, pb.MsgPreVote:
-		// A member does not vote before it has its first snapshot, and nobody asks it. One that is asked had data, and a vote: its
-		// directory was emptied. It may have answered for what the candidate lacks.
+		// A member does not vote before it has its first snapshot, and nobody asks it. A member that is asked had data,
+		// and a vote: its directory was emptied. It may have acknowledged entries that the candidate lacks.
 		if m.State().Index == 0 {
 			if m.alarm != nil {
 				m.alarm(refusedf("member %x is asked for a vote, and has nothing: it has lost its log and its store; remove it, and let another join", m.id))
@@ -52,14 +53,14 @@ func (m *Member) suspect(msg *pb.Message) bool {
 			return true
 		}
 	case pb.MsgHeartbeat:
-		// A leader tells only as much as this member has answered for in this term.
+		// A leader tells a commit index only up to what this member has acknowledged in this term.
 		if last, err := m.log.LastIndex(); err != nil {
 			m.Fail(err)
 		} else if msg.GetCommit() > last && msg.GetTerm() == m.node.BasicStatus().GetTerm() {
 			m.Fail(refusedf("member %x has answered for the log up to index %d, but its log ends at %d: it has lost entries", m.id, msg.GetCommit(), last))
 		}
 	case pb.MsgAppResp:
-		// A member has answered for more than it was sent: it has applied what this leader's log lacks.
+		// A member has acknowledged more than it was sent: it has applied entries that this leader's log lacks.
 		if m.leading == msg.GetTerm() && m.leading != 0 && !msg.GetReject() && msg.GetIndex() > m.sent {
 			m.Fail(refusedf("member %x has the log up to index %d, the leader %x only up to %d: the leader's log has lost entries", msg.GetFrom(), msg.GetIndex(), m.id, m.sent))
 		}

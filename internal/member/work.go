@@ -37,10 +37,10 @@ func (m *Member) Tick() {
 	})
 }
 
-// Campaign has the member begin an election now.
+// Campaign makes the member begin an election now.
 func (m *Member) Campaign() { m.guard(m.node.Campaign) }
 
-// Transfer has the member hand its leadership to another, if it leads.
+// Transfer makes the member hand its leadership to another, if it leads.
 func (m *Member) Transfer(to uint64) {
 	m.guard(func() error { m.node.TransferLeader(to); return nil })
 }
@@ -141,7 +141,7 @@ func (m *Member) SendsSnapshot(msg *pb.Message) {
 	})
 }
 
-// noteSent notes up to where a leader has sent its log.
+// noteSent notes how far a leader has sent its log.
 func (m *Member) noteSent(msg *pb.Message) {
 	if msg.GetType() == pb.MsgApp {
 		m.sent = max(m.sent, msg.GetIndex()+uint64(len(msg.GetEntries())))
@@ -181,7 +181,8 @@ func hardState(w *pb.Message) *pb.HardState {
 	return hs
 }
 
-// install has the machine take over a snapshot, and makes the log begin behind it. The mark tells Start what a crash has cut.
+// install makes the machine take over a snapshot, and makes the log begin behind it. The mark tells Start that a crash
+// came between.
 func (m *Member) install(s *pb.SnapshotMetadata, hs *pb.HardState) error {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -242,8 +243,8 @@ func (m *Member) DeliverApplied(t *Task) {
 	m.Deliver(t.Message.GetResponses())
 }
 
-// Truncatable returns up to where the log may be cut, of what the machine has synced: raft still looks at entries that it has not
-// heard to be applied.
+// Truncatable returns the index up to which the log may be cut, at most the index that the machine has synced: raft
+// still reads entries until it hears that they are applied.
 func (m *Member) Truncatable(synced uint64) (index uint64) {
 	m.guard(func() error { index = min(synced, m.node.BasicStatus().Applied); return nil })
 	return index

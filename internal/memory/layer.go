@@ -12,8 +12,8 @@ import (
 // Line is 512 bits, the unit a block is made of.
 type Line = block.Line
 
-// Slot has the block of one block number that is in memory: a pointer to its first line, or nil. The block is one allocation
-// of as many lines as the layer has.
+// Slot has the block of one block number that is in memory: a pointer to its first line, or nil. The block is one
+// allocation of all lines of a block of the layer.
 //
 // Three kinds of goroutines change the pointer, each by compare-and-swap. A loader sets it from nil, under a mutex that
 // commits take before they conclude that a block is not in memory. A commit replaces the shared block of zeros by a new one. An
@@ -35,7 +35,7 @@ type Layer struct {
 	spec   format.LayerSpec
 
 	// A layer of one block, which is only as long as its lines, keeps it in one; the block stays in memory as long as
-	// the object. Larger layers have chunks. A log has neither: none of its blocks is kept.
+	// the object. Larger layers have chunks. A log has neither: its blocks are not kept.
 	one Slot
 	dir []atomic.Pointer[chunk]
 
@@ -50,7 +50,8 @@ type Layer struct {
 // NewLayer returns a layer of the object with an id. It has no table yet: see MakeTable.
 func NewLayer(object uint64, spec format.LayerSpec) *Layer { return &Layer{object: object, spec: spec} }
 
-// MakeTable makes the table of chunks, once the type has accepted the layer: what is stored may claim any number of blocks.
+// MakeTable makes the table of chunks, once the type has accepted the layer: stored bytes may claim any number of
+// blocks.
 func (l *Layer) MakeTable() {
 	if l.dir == nil && l.spec.Blocks > 1 && !l.isLog() {
 		l.dir = make([]atomic.Pointer[chunk], (l.spec.Blocks+chunkSlots-1)>>chunkBits)
@@ -173,7 +174,7 @@ func (l *Layer) Install(r *residency.Residency, blk uint64, first *Line) bool {
 	return true
 }
 
-// ReplaceZero puts a block in the place of the shared one of zeros, nil to take that out of memory.
+// ReplaceZero replaces the shared block of zeros by another, or takes it out of memory if that is nil.
 func (l *Layer) ReplaceZero(r *residency.Residency, blk uint64, s *Slot, first *Line) {
 	if s.CompareAndSwap(ZeroLine, first) && first != nil && l.dir != nil {
 		r.Put(l.Key(blk), blockInMemory{s, first}, l.BlockBytes())

@@ -44,8 +44,8 @@ func (o *Object) Init(h *format.Header, clock func() int64) {
 	}
 }
 
-// places returns how many blocks are told apart by their last changes, and at most how many places those have. A Section
-// notes places of slots in one word. Most blocks of a log are never written, and none is kept in memory.
+// places returns how many blocks are told apart by their last changes, and at most how many places those have. A
+// Section notes places of slots in one word. Most blocks of a log are never written, and they are not kept in memory.
 func places(h *format.Header) (blocks, most uint64) {
 	for _, spec := range h.Layers {
 		if spec.Layout == format.LayoutLog {
@@ -59,7 +59,8 @@ func places(h *format.Header) (blocks, most uint64) {
 	return blocks, 512
 }
 
-// SetTimed has sections read the clock, because an answer depends on the time. A type calls it when it opens the object.
+// SetTimed makes sections read the clock, because an answer depends on the time. A type calls it when it opens the
+// object.
 func (o *Object) SetTimed() { o.word.Or(wordTimed) }
 
 // expiredBy reports whether the key counts as missing at a time in Unix milliseconds.
@@ -74,7 +75,7 @@ func (o *Object) End() { o.word.Or(wordEnded) }
 // Close ends the incarnation because it is closed to save memory. What is stored has not changed.
 func (o *Object) Close() { o.word.Or(wordEnded | wordClosed) }
 
-// Shut has no lookup begin any more, because the store has failed or was closed.
+// Shut lets no lookup begin any more, because the store has failed or was closed.
 func (o *Object) Shut() { o.word.Or(wordShut) }
 
 // Hold makes the word busy, until MoveOn.

@@ -88,13 +88,13 @@ func (o *Object) BeginOnDisk() SlotSection {
 	return SlotSection{section: Section{object: o, word: o.word.Load()}}
 }
 
-// Of reports whether the lookup is one of an object.
+// Of reports whether the lookup is about an object.
 func (s *SlotSection) Of(o *Object) bool { return s.section.object == o }
 
-// Usable is like that of Section.
+// Usable is as for Section.
 func (s *SlotSection) Usable() bool { return s.section.Usable() }
 
-// Block is like that of Section, for a block of slots.
+// Block is as for Section, for a block of slots.
 func (s *SlotSection) Block(l *Layer, blk uint64) *Line {
 	s.Note(l, blk)
 	return l.InMemory(blk)
@@ -114,11 +114,11 @@ func (s *SlotSection) Note(l *Layer, blk uint64) {
 	}
 }
 
-// Valid is like that of Section.
+// Valid is as for Section.
 func (s *SlotSection) Valid() bool { return s.section.Valid() && s.unchanged() }
 
-// unchanged reports whether no commit has changed the blocks of slots since they were read. What the places have only grows,
-// so their sum is the same only if each is.
+// unchanged reports whether no commit has changed the blocks of slots since they were read. The numbers of places only
+// grow, so their sum is the same only if each is.
 func (s *SlotSection) unchanged() bool {
 	sum := uint64(0)
 	for left := s.noted; left != 0; left &= left - 1 {

@@ -31,20 +31,19 @@ func (l *Layout) ExpectedSet(items float64) (mean, deviation float64) {
 }
 
 // DistinctItems estimates how many random items set a number of cells. It is the inverse of the mean of ExpectedSet
-// (for one line that of Swamidass and Baldi, 2007). For a layer without an unset cell it returns the estimate for one
-// unset cell, since all that is known is "many".
+// (for one line the estimate of Swamidass and Baldi, 2007). For a layer without an unset cell it returns the estimate
+// for one unset cell, since all that is known is "many".
 //
-// The standard error of the estimate is the deviation of ExpectedSet, divided by the mean number of cells that one
-// item more sets: 1.4 % for 1,000 items at a rate of 0.25, 0.8 % at 0.01, and a tenth as much for a hundred times the
-// items.
+// The standard error of the estimate is the deviation of ExpectedSet, divided by the mean number of cells that one item
+// more sets: 1.4 % for 1,000 items at a rate of 0.25, 0.8 % at 0.01, and a tenth of that for a hundred times the items.
 func (l *Layout) DistinctItems(set uint64) float64 {
 	s := l.sets()
 	share := min(float64(set), s.cells-1) / s.cells
 	return math.Log1p(-share) / math.Log1p(-s.one)
 }
 
-// SetRate returns the rate, 0 to 1, of a layer with a number of set bits, or counters above 0. It is what
-// ExpectedRate returns for the number of random items that sets so many.
+// SetRate returns the rate, 0 to 1, of a layer with a number of set bits, or counters above 0. It is what ExpectedRate
+// returns for the number of random items that sets this number of cells.
 func (l *Layout) SetRate(set uint64) float64 {
 	switch {
 	case set == 0:
@@ -55,10 +54,10 @@ func (l *Layout) SetRate(set uint64) float64 {
 	return l.expectedRate(max(1, l.DistinctItems(set)))
 }
 
-// FullSet returns how many set bits, or counters above 0, make a layer full. That is five standard deviations more
-// than its capacity of distinct items is expected to set, so there is room for as many. (A count of the items that
-// were new does not tell when a layer is full. An item that sets no bit is not counted, and at high rates there are
-// many of these.)
+// FullSet returns how many set bits, or counters above 0, make a layer full. That is five standard deviations more than
+// its capacity of distinct items is expected to set, so there is room for the capacity. (A count of the items that were
+// new does not tell when a layer is full. An item that sets no bit is not counted, and at high rates there are many
+// such items.)
 func (l *Layout) FullSet(capacity uint64) uint64 {
 	mean, deviation := l.ExpectedSet(float64(capacity))
 	return uint64(math.Ceil(mean + fullDeviations*deviation))
@@ -72,7 +71,7 @@ func (l *Layout) FullRate(capacity uint64) float64 {
 }
 
 // TriedItems returns how many distinct items are expected to be added until a given number of them were new. It is at
-// least that number: the others seemed known and set nothing. It is infinite if so many never seem new.
+// least that number: the others seemed known and set nothing. It is infinite if that number never seems new.
 func (l *Layout) TriedItems(added uint64) float64 {
 	n := float64(added)
 	for range 8 {

@@ -35,13 +35,13 @@
 //
 // # The hash bits
 //
-// All choices come from one 64-bit hash, which must be uniform (as that of Sum64Seed is). No bit of it decides two of
-// them: filters that reused bits had 1.2 times the rate of the formula. The hash is read as a binary fraction. Times
-// the number of blocks, its integer part is the block, and the rest is a fresh fraction. Times the number of lines,
-// that gives the first line. So far the upper bits of the hash are used up: 21 for 1e8 items at 1 %, 37 in the
-// largest layer possible. The first three probes are the lowest 27 bits, nine each. All other probes come from words
-// of 64 bits, each derived from the hash by one multiplication, with six probes to a word. The upper bits of such a
-// word also choose the second or the third line.
+// All choices come from one 64-bit hash, which must be uniform (as Sum64Seed's is). No bit of it decides two of them:
+// filters that reused bits had 1.2 times the rate of the formula. The hash is read as a binary fraction. Times the
+// number of blocks, its integer part is the block, and the rest is a fresh fraction. Times the number of lines, that
+// gives the first line. So far the upper bits of the hash are used up: 21 for 1e8 items at 1 %, 37 in the largest layer
+// possible. The first three probes are the lowest 27 bits, nine each. All other probes come from words of 64 bits, each
+// derived from the hash by one multiplication, with six probes to a word. The upper bits of such a word also choose the
+// second or the third line.
 //
 // Positions are part of the stored format: none of this may change for layers that exist.
 //

@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// FillRate computes the rate that a layer really has, from the words of its blocks. The formulas of this package
-// give the mean over all sets of as many items; the rate of one layer differs from it by the luck of its items.
+// FillRate computes the rate that a layer really has, from the words of its blocks. The formulas of this package give
+// the mean over all sets of the same number of items; the rate of one layer differs from it by the luck of its items.
 type FillRate struct {
 	layout Layout
 	sum    float64 // of the blocks' rates
 
-	// powers[n] has the chances that all probes into a line with n set cells hit such cells: as many probes as an item
-	// has in each of its last lines, and one more.
+	// powers[n] has the chances that all probes into a line with n set cells hit set cells: for the number of probes
+	// that an item has in each of its last lines, and for one more.
 	powers [lineBits + 1][2]float64
 }
 

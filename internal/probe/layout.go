@@ -111,8 +111,8 @@ func makeLayout(c cell, blocks, lines, hashes, linesPerItem uint64) Layout {
 	return l
 }
 
-// FromBits returns a layout of at least numBits bits, 1 to MaxBits, rounded up to whole lines in equal blocks, with
-// the given number of hashes, 1 to MaxHashes. It has as many lines per item as Size uses with so many hashes: one up
+// FromBits returns a layout of at least numBits bits, 1 to MaxBits, rounded up to whole lines in equal blocks, with the
+// given number of hashes, 1 to MaxHashes. It has the lines per item that Size uses with this number of hashes: one up
 // to 7, two up to 18, then three.
 func FromBits(numBits uint64, hashes int) (Layout, error) {
 	if numBits < 1 || numBits > MaxBits {
@@ -132,8 +132,8 @@ func FromBits(numBits uint64, hashes int) (Layout, error) {
 }
 
 // FromCounters returns a layout of at least numCounters counters, 1 to MaxBits/4, rounded up to whole lines in equal
-// blocks, with the given number of hashes, 1 to MaxHashes. It has as many lines per item as SizeCounters uses with so
-// many hashes: two up to 7, then three.
+// blocks, with the given number of hashes, 1 to MaxHashes. It has the lines per item that SizeCounters uses with this
+// number of hashes: two up to 7, then three.
 func FromCounters(numCounters uint64, hashes int) (Layout, error) {
 	if numCounters < 1 || numCounters > MaxBits/CounterBits {
 		return Layout{}, fmt.Errorf("%w: counters is %d, want 1 to %d", ErrParams, numCounters, uint64(MaxBits/CounterBits))

@@ -20,8 +20,8 @@ func lineAt(first *Line, i uint64) *Line {
 	return (*Line)(unsafe.Add(unsafe.Pointer(first), i*(lineBits/8)))
 }
 
-// manyLines is the share of a block's lines, one in so many, from which on it is faster to read the whole block in
-// order than only the lines that items need.
+// manyLines says when reading the whole block in order is faster than reading only the lines that items need: if these
+// are at least one in manyLines of the block's lines.
 const manyLines = 8
 
 const (
@@ -212,7 +212,7 @@ func (l *Layout) SameBlock(hashes []uint64) (blk uint64, n int) {
 	return blk, n
 }
 
-// needMany reports whether it is faster to read a block in order than the lines of so many items.
+// needMany reports whether it is faster to read a block in order than the lines of this number of items.
 func (l *Layout) needMany(items int) bool { return items*int(l.LinesPerItem) >= int(l.Lines)/manyLines }
 
 // AppendPositions appends to dst where the bits of the item with hash h are in its block: 1 to l.Hashes positions

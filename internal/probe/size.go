@@ -13,7 +13,7 @@ const (
 )
 
 // Size aims at this share of the rate asked for. The expected rate is a mean over filters, and single filters differ
-// from it: by 3 % (standard deviation) for 10,000 items at 1 %, by 12 % at 1e-6, and by a tenth as much for a hundred
+// from it: by 3 % (standard deviation) for 10,000 items at 1 %, by 12 % at 1e-6, and by a tenth of that for a hundred
 // times the items.
 const (
 	rateMargin    = 0.97
@@ -97,7 +97,7 @@ func (r request) goal() goal {
 	return g
 }
 
-// goal is the rate that a large layer is to have, equal hashes not counted.
+// goal is the rate for a large layer, without equal hashes.
 type goal struct {
 	rate         float64
 	linesPerItem int
@@ -124,7 +124,7 @@ type plan struct {
 	cellsPerItem float64 // in a large layer
 }
 
-// plan finds the number of hashes that needs the fewest cells. It begins with that of a classic filter, log2(1/rate),
+// plan finds the number of hashes that needs the fewest cells. It begins with a classic filter's number, log2(1/rate),
 // and goes up and down from there as long as that helps. The best number is never far.
 func (g goal) plan() plan {
 	best := g.planWith(min(max(g.linesPerItem, int(math.Round(-math.Log2(g.rate)))), MaxHashes))

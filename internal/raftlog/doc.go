@@ -13,9 +13,9 @@
 //
 // # How it works
 //
-// Every batch writes a state record, and the newest one alone says which entries count. Entries that were truncated are not
-// deleted, for it says that the log begins behind them. They are given back to the disk later, by an excise, which drops whole
-// tables and writes nothing anew (reclaim.go). Entries that are replaced are deleted by the batch that has the new ones.
+// Every batch writes a state record, and the newest one alone says which entries count. Entries that were truncated are
+// not deleted, for it says that the log begins behind them. An excise gives them back to the disk later: it drops whole
+// tables and rewrites nothing (reclaim.go). Entries that are replaced are deleted by the batch that has the new ones.
 // In memory are the state record, the terms as runs of equal ones, the marks and the newest entries.
 //
 // # What is checked

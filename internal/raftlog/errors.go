@@ -19,7 +19,7 @@ var (
 	ErrLocked = errors.New("the log is open already")
 	// ErrNotExist means that there is no log in the directory.
 	ErrNotExist = errors.New("no log")
-	// ErrForeign means that the directory has other files than those of a log.
+	// ErrForeign means that the directory has files that are not a log's.
 	ErrForeign = errors.New("the directory is not that of a log")
 	// ErrRule means that a call would break a rule of raft. It is an error of the program.
 	ErrRule = errors.New("against the rules of raft")

@@ -11,8 +11,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Every byte that is stored. Numbers are little-endian, but for the index in a key, which is big-endian so that the entries
-// are in order. Checksums are CRC-32C.
+// Every byte that is stored. Numbers are little-endian, except the index in a key, which is big-endian so that the
+// entries are in order. Checksums are CRC-32C.
 //
 // Keys:
 //
@@ -28,7 +28,7 @@ import (
 //	offset  size  field
 //	0       4     CRC of the index, 8 bytes, and of all bytes from 4 on
 //	4       4     CRC of the entry before, as its bytes 0 to 3 have it; 0 if it is the base of a log that was empty
-//	8       8     term, at least 1, never lower than that of the entry before
+//	8 8 term, at least 1, never lower than the term of the entry before
 //	16      8     position: the size of all entries up to this one, see entrySize
 //	24      1     type: 0 normal, 1 a change of members, 2 a change of members in two steps
 //	25      n     data

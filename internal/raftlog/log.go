@@ -15,14 +15,14 @@ import (
 
 // Options configure Open. The zero value has the defaults.
 type Options struct {
-	// FS is the file system. Default: that of the operating system.
+	// FS is the file system. Default: the operating system's.
 	FS vfs.FS
 
 	// MustExist makes Open refuse a directory without a log, with ErrNotExist. Default: a log is made there.
 	MustExist bool
 
-	// MemTableSize is the size of a memtable of Pebble, in bytes. Up to four are in memory. About as much that was truncated
-	// stays on the disk before it is given back. Default 16 MiB.
+	// MemTableSize is the size of a memtable of Pebble, in bytes. Up to four are in memory. About that many bytes of
+	// truncated entries stay on the disk before they are given back. Default 16 MiB.
 	MemTableSize int
 
 	// Recent is how much of the newest entries is kept in memory, in bytes as Size counts them, so that sending and
@@ -35,8 +35,8 @@ type Options struct {
 	// Logger gets what Pebble has to say, and the error that ends the log. Default: nobody.
 	Logger *slog.Logger
 
-	// Failed, if set, is called once, with the error that ends the log, by the goroutine that met it. That may hold locks of
-	// the log: Failed must not call the log, nor wait for anybody who does.
+	// Failed, if set, is called once, with the error that ends the log, by the goroutine that met it. The goroutine may
+	// hold locks of the log: Failed must not call the log, or wait for a goroutine that does.
 	Failed func(error)
 }
 
@@ -70,8 +70,9 @@ type Log struct {
 	// before mu.
 	writing sync.Mutex
 
-	// mu guards what follows. It is held for writing also by a call that holds writing, and never while the disk is waited for. Readers
-	// hold it while they look at what follows and make their iterator, so that both are of one moment.
+	// mu guards what follows. A call that holds writing also takes it for writing, and never holds it while it waits
+	// for the disk. Readers hold it while they look at what follows and make their iterator, so that both are of one
+	// moment.
 	mu     sync.RWMutex
 	state  state
 	terms  terms
@@ -165,14 +166,14 @@ func (l *Log) LastIndex() (uint64, error) {
 	return s.last.index, err
 }
 
-// Size returns the size of the entries, in bytes: of their data, and 34 for each.
+// Size returns the size of the entries, in bytes: their data, and 34 for each.
 func (l *Log) Size() (uint64, error) {
 	s, err := l.current()
 	return s.last.position - s.base.position, err
 }
 
-// DiskSize returns how much room the log has on the disk, in bytes: also what was truncated and is not given back yet,
-// and logs of Pebble.
+// DiskSize returns how much room the log takes on the disk, in bytes, with truncated entries that are not given back
+// yet, and logs of Pebble.
 func (l *Log) DiskSize() (uint64, error) {
 	if err := l.use(); err != nil {
 		return 0, err
@@ -192,8 +193,8 @@ func (l *Log) current() (state, error) {
 	return l.state, nil
 }
 
-// Close syncs what is not synced yet, unless the log has failed, and closes the log. It waits for calls under way. The error
-// is that of the log, if it has failed.
+// Close syncs what is not synced yet, unless the log has failed, and closes the log. It waits for calls under way. It
+// returns the error of a log that has failed.
 func (l *Log) Close() error {
 	l.reclaiming.stop()
 	err := l.Append(nil, nil, true)
@@ -209,7 +210,7 @@ func (l *Log) Close() error {
 	return l.closeAll(err)
 }
 
-// reclaiming is the goroutine that gives back what was truncated.
+// reclaiming is the goroutine that gives back truncated entries.
 type reclaiming struct {
 	wake    chan struct{} // of capacity 1
 	ctx     context.Context

@@ -30,7 +30,7 @@ func Open(dir string, opts Options) (*Log, error) {
 	return l, nil
 }
 
-// openError says which log an error is of.
+// openError adds the name of the log to an error.
 func openError(dir string, err error) error {
 	if errors.Is(err, freeze.ErrDamaged) || pebble.IsCorruptionError(err) {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -52,7 +52,7 @@ func (l *Log) open() (err error) {
 	}
 	l.space = freeze.NewSpace(fsys, l.dir, l.opts.Space)
 	l.files = freeze.New(l.space.FS(), l.dir, l.frozen)
-	l.files.KeepCompactions(func() bool { return true }) // those of the entries that the log has, and then no more
+	l.files.KeepCompactions(func() bool { return true }) // the terms of the entries that the log has, and then no more
 	defer func() {
 		if failed := l.Failed(); failed != nil { // in a frozen directory, Open can seem to succeed
 			err = failed
@@ -326,8 +326,8 @@ func (l *Log) pebbleOptions() *pebble.Options {
 	return po
 }
 
-// backgroundError is called when a flush or a compaction has failed. Pebble would repeat it without end, and appends would hang once
-// all memtables are full. One that an excise has cancelled has not failed.
+// backgroundError is called when a flush or a compaction has failed. Pebble would repeat it without end, and appends
+// would hang once all memtables are full. A compaction that an excise has cancelled has not failed.
 func (l *Log) backgroundError(err error) {
 	if !errors.Is(err, pebble.ErrCancelledCompaction) {
 		_ = l.fail(err)

@@ -6,9 +6,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What was truncated is given back by an excise: Pebble drops the tables that have nothing else, and reads only the index of the one
-// that has. A range deletion would be a key in the way of every table, and compactions would write all that stays once
-// more to get rid of it.
+// An excise gives back truncated entries: Pebble drops the tables that have nothing else, and reads only the index of
+// the one that has. A range deletion would be a key in the way of every table, and compactions would rewrite all
+// entries that stay to get rid of it.
 //
 // An excise is not part of a batch, and there is no way back from it. So a flush comes first, after which the state record that
 // no longer needs the entries is in a table. A crash between the two leaves entries below the base, which nobody reads, and which
@@ -17,9 +17,9 @@ import (
 //
 // Pebble could also write the excise to its log, and do it later. Then a damaged table could make Open repeat it without end.
 //
-// Excises wait until a memtable's worth of entries was truncated: each one ends a memtable.
+// Excises wait until a memtable's worth of entries was truncated, because each one ends a memtable.
 
-// reclaimSome gives back what was truncated, in the background, if it is enough.
+// reclaimSome gives back truncated entries, in the background, if they are enough.
 func (l *Log) reclaimSome() {
 	s, err := l.current()
 	if err != nil || s.base.position-l.reclaiming.reclaimed.Load() < uint64(l.opts.MemTableSize) {
@@ -31,7 +31,7 @@ func (l *Log) reclaimSome() {
 	}
 }
 
-// reclaimLoop gives back what was truncated whenever it is woken.
+// reclaimLoop gives back truncated entries whenever it is woken.
 func (l *Log) reclaimLoop() {
 	for {
 		select {
@@ -66,7 +66,7 @@ func (l *Log) reclaim() error {
 	return l.Failed()
 }
 
-// excise drops the entries below the one of the base, which stays: the state record behind it may be the newest.
+// excise drops the entries below the base's entry, which stays: the state record behind it may be the newest.
 func (l *Log) excise(base uint64) error {
 	if base == 0 {
 		return nil

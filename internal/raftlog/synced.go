@@ -14,14 +14,14 @@ import (
 // The file SYNCED tells Open that the log has lost its end. Pebble takes a damaged end of its log for one that a crash tore,
 // and goes on without it. Here that would be an entry, or a vote, that the member has acknowledged.
 //
-// So after each sync the number of the last synced batch is written into the file, in place. It is not synced: that would
-// double the price of an append, and what it is for is damage, not a loss of power. A process that is killed leaves it up to
-// date, for the operating system has it; after a loss of power it may be older, so that damage which comes together with a
-// loss of power may go unnoticed for the last batches. It never says more than what is on stable storage, because it is
-// written after the sync. The number lies in one sector, so no crash tears it.
+// So after each sync the number of the last synced batch is written into the file, in place. It is not synced: that
+// would double the price of an append, and the file is for damage, not for a loss of power. A process that is killed
+// leaves it up to date, for the operating system has it; after a loss of power it may be older, so that damage which
+// comes together with a loss of power may go unnoticed for the last batches. It never says more than what is on stable
+// storage, because it is written after the sync. The number lies in one sector, so no crash tears it.
 //
-// The file is made before the log is, so a log without one has lost it. It also has the id of the log, so that files of another log,
-// copied into the directory, are noticed: Pebble would read them as its own.
+// The file is made before the log, so a log without it has lost it. It also has the id of the log, so that files of
+// another log, copied into the directory, are noticed: Pebble would read them as its own.
 const syncedName = "SYNCED"
 
 type synced struct {
@@ -55,7 +55,7 @@ func (s *synced) read(fsys vfs.FS, dir string) (batch uint64, missing bool, err 
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, true, nil
 	}
-	if err == nil && !info.Mode().IsRegular() { // to open a pipe would wait for somebody who writes to it
+	if err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for a writer
 		err = damagef("%s is not a regular file", name)
 	}
 	if err != nil {

@@ -24,8 +24,8 @@ type change struct {
 // the entries nor what they point to may be changed later. The stored commit index never goes down, whatever the hard
 // state says.
 //
-// These are errors: a gap; an entry at or below the commit index; a term that goes down, or that is above that of the hard
-// state; another vote in the same term; and a commit index behind the last entry.
+// These are errors: a gap; an entry at or below the commit index; a term that goes down, or that is above the hard
+// state's; another vote in the same term; and a commit index behind the last entry.
 func (l *Log) Append(entries []*pb.Entry, hs *pb.HardState, sync bool) error {
 	if len(entries) == 0 && hs == nil && !sync {
 		_, err := l.current()
@@ -70,10 +70,11 @@ func (l *Log) Installing(index uint64) error {
 	})
 }
 
-// Reset makes the log empty, to go on after an entry that a snapshot stands for, stores the hard state if it is not nil, and ends
-// what Installing has noted: in one batch, which is on stable storage when Reset returns. The stored commit index becomes that
-// index, whatever the hard state says. The stored term is raised to that of the entry, without a vote, if it is lower: a
-// crash may have come between the snapshot and the hard state that came with it. It is an error if the commit index was higher.
+// Reset makes the log empty, to go on after an entry that a snapshot stands for, stores the hard state if it is not
+// nil, and ends what Installing has noted: in one batch, which is on stable storage when Reset returns. The stored
+// commit index becomes that index, whatever the hard state says. If the stored term is lower than the entry's, Reset
+// raises it to that, without a vote: a crash may have come between the snapshot and the hard state that came with it.
+// It is an error if the commit index was higher.
 func (l *Log) Reset(index, term uint64, hs *pb.HardState) error {
 	err := l.write(true, func(c *change) error {
 		if index < c.state.hard.commit || index == math.MaxUint64 {
@@ -170,8 +171,8 @@ func (l *Log) build(c *change, fill func(c *change) error) error {
 	return op.Finish()
 }
 
-// apply gives a batch to Pebble, and lets what is in memory follow. Pebble may have to wait for the disk, but readers do not: they
-// see what is to be replaced no more before the batch begins, and what is new when Pebble has it.
+// apply gives a batch to Pebble, and lets what is in memory follow. Pebble may have to wait for the disk, but readers
+// do not: replaced entries are hidden from them before the batch begins, and new ones appear when Pebble has them.
 func (l *Log) apply(c *change, sync bool) (err error) {
 	if c.reset || len(c.entries) > 0 && c.entries[0].GetIndex() <= l.state.last.index {
 		l.hide(c)
@@ -187,7 +188,7 @@ func (l *Log) apply(c *change, sync bool) (err error) {
 	return err
 }
 
-// hide takes what a batch is about to replace out of memory.
+// hide takes entries that a batch is about to replace out of memory.
 func (l *Log) hide(c *change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +200,7 @@ func (l *Log) hide(c *change) {
 	l.recent.cut(c.before.index + 1)
 }
 
-// publish puts what a batch has made into memory.
+// publish puts the changes of a batch into memory.
 func (l *Log) publish(c *change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,9 +1,9 @@
 // Package residency decides which things stay in memory within a budget of bytes. The library ristretto decides what has
 // to go: what was touched often stays.
 //
-// Nothing is ever read from ristretto. What it is given is counted later, can be refused, and can lose to what was given
-// earlier, so what is read from it might be stale. It only calls Drop of what has to go, and the owner takes that out of
-// its own tables, if it is still there.
+// Nothing is ever read from ristretto. It counts entries late, may refuse them, and may prefer earlier ones, so an
+// entry that is read from it might be stale. It only calls Drop of things that have to go, and the owner takes them out
+// of its own tables, if they are still there.
 package residency
 
 import (
@@ -50,7 +50,7 @@ func touchCounters(budget int64) int64 {
 	return min(most, max(1024, 10*(budget/(8<<10))))
 }
 
-// New returns a Residency that keeps so many bytes in memory.
+// New returns a Residency that keeps at most budget bytes in memory.
 func New(budget int64) (*Residency, error) {
 	r := &Residency{loads: make(chan struct{}, maxLoads)}
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, Resident]{
@@ -83,7 +83,7 @@ func Mix(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// Put announces a thing that is in memory, and takes so many bytes. If another thing has the key, that one is dropped. If
+// Put announces a thing in memory that takes the given bytes. If another thing has the key, that one is dropped. If
 // there is no room for the thing, it is dropped itself, perhaps before Put returns.
 func (r *Residency) Put(key uint64, v Resident, bytes int64) {
 	if !r.cache.Set(key, v, bytes+entryOverhead) {
@@ -101,8 +101,8 @@ func (r *Residency) Remove(key uint64, v Resident) {
 	v.Drop()
 }
 
-// Await is called after Put. Every 32nd call waits until all that was put is counted, so that what is not counted yet
-// stays small. The caller holds no lock that Drop takes.
+// Await is called after Put. Every 32nd call waits until all things put are counted, so that uncounted ones stay few.
+// The caller holds no lock that Drop takes.
 func (r *Residency) Await() {
 	if r.puts.Add(1)%awaitEvery == 0 {
 		r.Wait()
@@ -112,22 +112,22 @@ func (r *Residency) Await() {
 // Wait waits until all that was put is counted. The caller holds no lock that Drop takes.
 func (r *Residency) Wait() { r.cache.Wait() }
 
-// Sampled reports whether a lookup of an item with hash h is to be counted as a touch: one in 1024 is. A touch takes half
-// a microsecond, which at this rate adds little to a lookup of 15 ns.
+// Sampled reports whether a lookup of an item with hash h counts as a touch: one in 1024 does. A touch takes half a
+// microsecond, which at this rate adds little to a lookup of 15 ns.
 func (r *Residency) Sampled(h uint64) bool {
 	return (h^r.sample.Load())&(sampleRate-1) == 0
 }
 
-// CountRate is the number of lookups that one is counted for, see Counted.
+// CountRate is the number of lookups for which one counts, see Counted.
 const CountRate = 64
 
-// Counted reports whether a lookup of an item with hash h is to be counted as CountRate lookups, as one in so many is.
-// Those of which Sampled is true are among them. A count of each lookup would take a third of its time.
+// Counted reports whether a lookup of an item with hash h counts, as CountRate lookups: one in CountRate does, and
+// every one that Sampled reports. Counting each lookup would take a third of its time.
 func (r *Residency) Counted(h uint64) bool {
 	return (h^r.sample.Load())&(CountRate-1) == 0
 }
 
-// Resample has Sampled and Counted choose other hashes.
+// Resample makes Sampled and Counted choose other hashes.
 func (r *Residency) Resample() { r.sample.Store(Mix(uint64(time.Now().UnixNano()))) }
 
 // Touch counts a use of what is under a key. What is used often stays.

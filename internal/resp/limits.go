@@ -17,8 +17,8 @@ type Limits struct {
 	Unauthenticated bool
 }
 
-// UnauthenticatedLimits are the limits for clients that have not given the password yet. They are large enough for
-// AUTH and HELLO. Redis allows words of 16 KiB; here they are smaller, so that strangers hold little memory together.
+// UnauthenticatedLimits are the limits for clients that have not given the password yet. They are large enough for AUTH
+// and HELLO. Redis allows words of 16 KiB; here they are smaller, so that strangers hold little memory together.
 var UnauthenticatedLimits = Limits{Args: 10, Bulk: 2 << 10, Inline: 2 << 10, Buffer: 4 << 10, Unauthenticated: true}
 
 // Larger values of Args and Command are lowered to these. Then a command, with 15 bytes more for each word, has less

@@ -19,7 +19,7 @@ const (
 	maxLine = 1 << 20
 	// firstChunk is how many bytes of a string the Reader makes room for before any has come.
 	firstChunk = 64 << 10
-	// elementBytes is the memory of a reply besides its text, twice: the slice that it is in may have room for as many more.
+	// elementBytes is the memory of a reply besides its text, twice: its slice may have room for that number again.
 	elementBytes = 128
 	// defaultReply is the most memory of a reply, in bytes.
 	defaultReply = 2 << 30
@@ -28,9 +28,9 @@ const (
 // MaxString is the most bytes of a string in a reply: no value is longer in Redis.
 const MaxString = 512 << 20
 
-// Reader reads the replies of a server, RESP2 or RESP3. A reply with a string of more than MaxString bytes, or that takes
-// more memory than a reply may, is an error before there is room for it: what the server announces costs nothing until it
-// has come.
+// Reader reads the replies of a server, RESP2 or RESP3. A reply with a string of more than MaxString bytes, or that
+// takes more memory than a reply may, is an error before there is room for it: announced bytes cost nothing until they
+// have come.
 type Reader struct {
 	r    *bufio.Reader
 	most int64 // bytes of a reply
@@ -64,7 +64,7 @@ func (r *Reader) Buffered() int { return r.r.Buffered() }
 // package reply has no kinds for these.
 //
 // The error is a ProtocolError if the bytes are not a valid reply, io.EOF if the server closed the connection between
-// replies, io.ErrUnexpectedEOF if it did so within one, otherwise that of the underlying reader. After an error the
+// replies, io.ErrUnexpectedEOF if it did so within one, otherwise the underlying reader's error. After an error the
 // Reader cannot be used.
 func (r *Reader) Read() (reply.Reply, error) {
 	for {

@@ -171,7 +171,7 @@ func (x *index) counters(part format.ObjectKey, key []byte) *indexKey {
 	return &x.keys[x.countersAt-1]
 }
 
-// change adds a change of a block, which takes at most most bytes in the batch.
+// change adds a change of a block, which takes up to most bytes in the batch.
 func (x *index) change(k *indexKey, change []byte, most int) {
 	x.changes = append(x.changes, indexChange{x.append(change), k.last})
 	k.last = int32(len(x.changes))

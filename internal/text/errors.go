@@ -22,8 +22,8 @@ func Plain(text string) string {
 	})
 }
 
-// After returns err with words before its text, such as the name of a package and what was being done. The text has no other
-// name of a package than that of the words.
+// After returns err with words before its text, such as the name of a package and what was being done. The text has no
+// other name of a package than the one in the words.
 func After(err error, form string, args ...any) error {
 	return afterError{fmt.Sprintf(form, args...), err}
 }

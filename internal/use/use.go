@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Counts counts the lookups and adds of a filter, from when it was used first since the store was opened. Any goroutine may call its methods. Those of a
-// nil *Counts count nothing.
+// Counts counts the lookups and adds of a filter, from its first use since the store was opened. Any goroutine may call
+// its methods. A nil *Counts counts nothing.
 type Counts struct {
 	yes, no, added, known atomic.Uint64
 }
@@ -100,7 +100,7 @@ func (t *Table) Of(id uint64) *Counts {
 	return new(Counts)
 }
 
-// Keep has the table remember the counts of a filter.
+// Keep makes the table remember the counts of a filter.
 func (t *Table) Keep(id uint64, c *Counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

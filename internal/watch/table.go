@@ -1,4 +1,4 @@
-// Package watch tells those who watch keys that a key was changed.
+// Package watch tells the watchers of a key that it was changed.
 package watch
 
 import (
@@ -23,7 +23,7 @@ type Observer interface {
 	Flushed()           // every key was removed, or any key may have changed
 }
 
-// Observe has o told from now on, in the place of another Observer; nil ends that. What was changed before Observe returns is
+// Observe tells o from now on, in place of another Observer; nil ends that. What was changed before Observe returns is
 // seen by every lookup that begins then, and need not be told.
 func (t *Table) Observe(o Observer) {
 	if o == nil {

@@ -161,7 +161,7 @@ func (t *Transport) readChecked(c *conn, from uint64) (*pb.Message, error) {
 		return nil, err
 	}
 	kind := m.GetType()
-	// These are passed on to the leader in the name of others.
+	// Members pass these on to the leader in the name of others.
 	passedOn := kind == pb.MsgProp || kind == pb.MsgReadIndex || kind == pb.MsgTransferLeader
 	_, known := pb.MessageType_name[int32(kind)]
 	if !known || raft.IsLocalMsg(kind) || m.GetFrom() != from && !passedOn || raft.IsLocalMsgTarget(m.GetFrom()) || m.GetTo() != t.opts.Self {

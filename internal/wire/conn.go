@@ -13,7 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// timed is a network connection on which each read and each write has so much time. It is beneath TLS, which writes 16 KiB at once.
+// timed is a network connection with a time limit for each read and each write. It is beneath TLS, which writes 16 KiB
+// at once.
 type timed struct {
 	net.Conn
 	silence time.Duration
@@ -57,7 +58,7 @@ func (c *conn) close() {
 	_ = c.timed.Close() // reads and writes have told all that there is to know
 }
 
-// read reads the next frame that is no ping. What is in c.body is valid until the next call.
+// read reads the next frame that is no ping. The content of c.body is valid until the next call.
 func (c *conn) read(most int) (kind byte, err error) {
 	for kind = framePing; kind == framePing && err == nil; {
 		kind, err = readFrame(c.in, &c.body, most)

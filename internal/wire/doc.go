@@ -1,6 +1,6 @@
-// Package wire carries the messages of raft, and snapshots, between the members of a group. Raft bears messages that are lost,
-// doubled or late, so the package promises little: what arrives is what a member of the group has sent, to this member, and messages
-// of one connection arrive in order.
+// Package wire carries the messages of raft, and snapshots, between the members of a group. Raft bears messages that
+// are lost, doubled or late, so the package promises little: every message that arrives was sent by a member of the
+// group to this member, and messages of one connection arrive in order.
 //
 // # How it works
 //
@@ -9,16 +9,18 @@
 // sent in frames (frame.go).
 //
 // Between machines connections are TLS, and each side checks the other's certificate against the group's CA. Without
-// TLS, both ends must be loopback addresses. Then the dialer says hello: which group, who it is, and whom it means. The other side
-// answers whether it agrees, and why not. Who is refused finds the reason in its own log, too.
+// TLS, both ends must be loopback addresses. Then the dialer says hello: its group, its own id, and the id of the
+// member that it wants. The other side answers whether it agrees, and why not. A member that is refused logs the
+// reason, too.
 //
 // # Slow and dead members, and strangers
 //
-// Each member has a queue of its own, bounded in bytes. What does not fit is dropped, and Unreachable is told. If a connection
-// fails, what waits is dropped, and the member is dialed again after a pause that grows to a second. Both sides of a connection
-// send pings, and cut it if nothing comes for Options.Silence. So a partition that ends is noticed soon, whatever TCP makes of it.
+// Each member has a queue of its own, bounded in bytes. Messages that do not fit are dropped, and Unreachable is told.
+// If a connection fails, waiting messages are dropped, and the member is dialed again after a pause that grows to a
+// second. Both sides of a connection send pings, and cut it if nothing comes for Options.Silence. So a partition that
+// ends is noticed soon, whatever TCP makes of it.
 //
-// Before a connection has said hello, it may send one frame of 1 KiB, and has Options.Silence for that and for TLS. There are at
-// most 64 such connections: one more ends the oldest. A member has at most one connection of each kind: a new one ends the
-// old one. Buffers grow with what arrives, not with what is announced.
+// Before a connection has said hello, it may send one frame of 1 KiB, and has Options.Silence for that and for TLS.
+// There are at most 64 such connections: one more ends the oldest. A member has at most one connection of each kind: a
+// new one ends the old one. Buffers grow with the bytes that arrive, not with announced lengths.
 package wire

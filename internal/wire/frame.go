@@ -61,7 +61,7 @@ const (
 	forProbes   byte = 4
 )
 
-// errFrame means that what arrived is not what this package sends.
+// errFrame means that this package cannot have sent the bytes that arrived.
 var errFrame = errors.New("not a frame of a group")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -82,7 +82,7 @@ func writeFrame(w *bufio.Writer, kind byte, body []byte) error {
 	return err
 }
 
-// readFrame reads a frame whose body has at most so many bytes, into a buffer that grows with what arrives.
+// readFrame reads a frame whose body has up to most bytes, into a buffer that grows with the bytes that arrive.
 func readFrame(r io.Reader, body *bytes.Buffer, most int) (kind byte, err error) {
 	var head [frameHeadLen]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -112,7 +112,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// hello says who dials, and whom it means.
+// hello names the dialer, and the member that it wants.
 type hello struct {
 	kind     byte
 	cluster  [16]byte

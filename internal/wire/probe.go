@@ -17,7 +17,7 @@ func (p *peer) probe(ctx context.Context) {
 	for pause := minProbePause; ctx.Err() == nil; pause = min(2*pause, maxProbePause) {
 		if c, err := p.dial(ctx, forProbes); err == nil {
 			pause = minProbePause
-			_ = p.probeBy(ctx, c) // that of the messages tells what is wrong
+			_ = p.probeBy(ctx, c) // the connection of the messages tells what is wrong
 			c.close()
 		}
 		select {

@@ -11,8 +11,8 @@ import (
 // secure has the TLS configurations for both sides, nil without TLS.
 type secure struct{ server, client *tls.Config }
 
-// newSecure makes the configurations from the one that the caller has. Each side checks the other's certificate against RootCAs.
-// A certificate need not name the member's address, for the CA is the group's own; with a ServerName it has to name that.
+// newSecure makes the configurations from the caller's. Each side checks the other's certificate against RootCAs. A
+// certificate need not name the member's address, for the CA is the group's own; with a ServerName it has to name that.
 func newSecure(c *tls.Config) (secure, error) {
 	if c == nil {
 		return secure{}, nil

@@ -16,7 +16,7 @@ import (
 
 // Options configure New. Self, Cluster, Listener, Handle and HandleSnapshot have to be set.
 type Options struct {
-	// Self is the id of this member, and Cluster that of the group.
+	// Self is the id of this member, and Cluster the id of the group.
 	Self    uint64
 	Cluster [16]byte
 
@@ -27,8 +27,8 @@ type Options struct {
 	// Listener is where the other members dial. Close closes it.
 	Listener net.Listener
 
-	// Handle is called with each message, by a goroutine of the connection: those of one member one after another. The
-	// connection's later messages wait for it.
+	// Handle is called with each message, by a goroutine of the connection: messages of one member one after another.
+	// The connection's later messages wait for it.
 	Handle func(from uint64, m *pb.Message)
 
 	// HandleSnapshot is called with a snapshot and the message that it belongs to. R returns io.EOF behind the whole snapshot
@@ -57,7 +57,8 @@ type Options struct {
 	// Silence is for how long nothing may come on a connection; on one for a snapshot it is six times as long. Default 5 seconds.
 	Silence time.Duration
 
-	// Logger gets a line when a member can be reached or not, and who was refused why. Default: nobody.
+	// Logger gets a line when a member can be reached or not, and when a connection is refused, with the reason.
+	// Default: nobody.
 	Logger *slog.Logger
 }
 
@@ -122,8 +123,9 @@ func New(o Options) (*Transport, error) {
 	return t, nil
 }
 
-// SetPeers sets the other members, with their addresses, in place of those before. Connections of members that are no longer
-// among them end, and so do those to members with another address. If one of the addresses is not allowed, nothing changes.
+// SetPeers sets the other members, with their addresses, in place of those before. Connections of members that are no
+// longer among them end, and so do connections to members with another address. If one of the addresses is not allowed,
+// nothing changes.
 func (t *Transport) SetPeers(addrs map[uint64]string) error {
 	for id, addr := range addrs {
 		if id != t.opts.Self && t.opts.TLS == nil {
@@ -157,8 +159,8 @@ func (t *Transport) SetPeers(addrs map[uint64]string) error {
 	return nil
 }
 
-// Send sends messages to the members that they are for. It never waits: it drops those that are for nobody who is known, and
-// those that do not fit into a member's queue. Nobody may change the messages afterwards.
+// Send sends messages to the members that they are for. It never waits: it drops messages for unknown members, and
+// messages that do not fit into a member's queue. Nobody may change the messages afterwards.
 func (t *Transport) Send(messages []*pb.Message) {
 	for _, m := range messages {
 		t.mu.Lock()
@@ -170,8 +172,8 @@ func (t *Transport) Send(messages []*pb.Message) {
 	}
 }
 
-// Close ends all connections, and waits for all goroutines, also for calls of Handle and HandleSnapshot. What waits to be sent is
-// dropped.
+// Close ends all connections, and waits for all goroutines, also for calls of Handle and HandleSnapshot. Messages that
+// wait to be sent are dropped.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	t.end()

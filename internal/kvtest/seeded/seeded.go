@@ -1,6 +1,6 @@
-// Package seeded, when a test imports it, gives all stores that the test makes the same seeds. An item that seems to
-// be in a filter by chance, and two keys that share a lock by chance, do so in every run or in none. Whoever knows the
-// seeds can choose items that collide, so no other program may import it.
+// Package seeded, when a test imports it, gives all stores that the test makes the same seeds. An item that seems to be
+// in a filter by chance, and two keys that share a lock by chance, do so in every run or in none. A person who knows
+// the seeds can choose items that collide, so no other program may import it.
 package seeded
 
 import (

@@ -103,7 +103,7 @@ func (c *Call) Charge(bytes int) error {
 	return c.Session.charge(bytes + elementBytes)
 }
 
-// Grow appends an element to the list of a reply, whose memory it counts.
+// Grow appends an element to the list of a reply, and counts its memory.
 func (c *Call) Grow(list []reply.Reply, element reply.Reply) ([]reply.Reply, error) {
 	return append(list, element), c.Session.charge(element.Size())
 }
@@ -112,7 +112,7 @@ func (c *Call) Grow(list []reply.Reply, element reply.Reply) ([]reply.Reply, err
 const keptBytes = 1 << 10
 
 // Memory returns an empty slice for a short string that is the whole reply; nil if the reply may be needed for longer
-// than until the next command. The handler passes what it has appended to it to Remember.
+// than until the next command. The handler appends to it, and passes the result to Remember.
 func (c *Call) Memory() []byte {
 	if !c.Session.ShortLived {
 		return nil

@@ -44,8 +44,8 @@ type Command struct {
 	// negative LastKey counts from the end.
 	FirstKey, LastKey, KeyStep int
 
-	// EveryKey, if set, reports whether the command, with these arguments, tells of every key, and names none. Users need to be
-	// allowed to read all keys then.
+	// EveryKey, if set, reports whether the command, with these arguments, tells of every key, and names none. Its
+	// users need permission to read all keys.
 	EveryKey func(args [][]byte) bool
 
 	// KeyFlags say what the command does with the first key, the second and so on, in the words of Redis' key
@@ -71,10 +71,10 @@ type Command struct {
 	// Series, if set, does what Handler does for several calls, none of them in a transaction. c is the first one.
 	Series func(c *Call, calls *Series)
 
-	// Subcommands are what the second word of a command such as CONFIG chooses from. A subcommand's Name is that
-	// word. Its Arity and its positions of keys count from the first word; its Args come after both words. HELP is
-	// added to them, and if the command's Syntax is "", it is made from theirs. The command's own Handler runs
-	// without a second word, and may be nil if the Arity does not allow that.
+	// Subcommands are the choices for the second word of a command such as CONFIG. A subcommand's Name is that word.
+	// Its Arity and its positions of keys count from the first word; its Args come after both words. HELP is added to
+	// them, and if the command's Syntax is "", it is made from theirs. The command's own Handler runs without a second
+	// word, and may be nil if the Arity does not allow that.
 	Subcommands []Command
 
 	// Refusal, if set, is the error reply to a wrong number of words, instead of WrongArity. Refused, if set, is
@@ -102,7 +102,7 @@ func (c *Command) LowerName() string {
 	return strings.ToLower(c.Name)
 }
 
-// Takes reports whether the command may have so many words, with its name.
+// Takes reports whether the command may have n words, with its name.
 func (c *Command) Takes(words int) bool {
 	if c.Arity < 0 {
 		return words >= -c.Arity

@@ -36,12 +36,12 @@ var WrongType = reply.Error("WRONGTYPE Operation against a key holding the wrong
 // notLeader is the reply for kv.ErrNotLeader. A server that knows the leader replaces it.
 var notLeader = reply.Error("NOTLEADER this store does not lead its group: nothing was written")
 
-// IsNotLeader reports whether a reply is that of ErrorReply for kv.ErrNotLeader.
+// IsNotLeader reports whether a reply is ErrorReply's for kv.ErrNotLeader.
 func IsNotLeader(r reply.Reply) bool {
 	return r.IsError() && bytes.Equal(r.Bytes(), notLeader.Bytes())
 }
 
-// OutcomeUnknown is the reply for kv.ErrOutcomeUnknown. Its first word is none of those after which clients repeat a command
+// OutcomeUnknown is the reply for kv.ErrOutcomeUnknown. Its first word is not one that makes clients repeat a command
 // by themselves: TRYAGAIN, READONLY, LOADING, MASTERDOWN, CLUSTERDOWN.
 var OutcomeUnknown = reply.Error("UNKNOWN the outcome of this command is unknown, because the node ceased to lead its group meanwhile: " +
 	"look whether it was done before you repeat it")

@@ -45,7 +45,7 @@ func newHost(t *Table, db *kv.DB) *Host {
 // DB returns the store.
 func (h *Host) DB() *kv.DB { return h.db }
 
-// Start starts the services, of a store that is open read-only those alone that only read. kv.Open calls it.
+// Start starts the services; for a store that is open read-only, only services that only read. kv.Open calls it.
 func (h *Host) Start() error {
 	if h.hasServices(h.runs) {
 		if !h.Table.serving.CompareAndSwap(false, true) {
@@ -86,7 +86,7 @@ func (h *Host) Stop() {
 // Services returns the services that have started.
 func (h *Host) Services() []Service { return h.started }
 
-// ResetStats, for CONFIG RESETSTAT, resets the counters of INFO: the store's, see kv.DB.ResetStats, and those of modules.
+// ResetStats, for CONFIG RESETSTAT, resets the counters of INFO: the store's, see kv.DB.ResetStats, and the modules'.
 func (h *Host) ResetStats() {
 	h.db.ResetStats()
 	for _, m := range h.modules {

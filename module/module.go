@@ -45,8 +45,8 @@ type Service interface {
 	Info() (section string, fields []InfoField)
 }
 
-// ReadingService is a Service that also works for a store that is open read-only, as it writes nothing to the store. All
-// others are not started for such a store.
+// ReadingService is a Service that also works for a store that is open read-only, because it writes nothing to the
+// store. Other services are not started for such a store.
 type ReadingService interface {
 	Service
 	// OnlyReads does nothing.

@@ -19,7 +19,7 @@ type Session struct {
 	// instead of the command: transactions queue commands with it.
 	Intercept func(cmd *Command, args [][]byte) (reply.Reply, bool)
 
-	// Permit, if set, decides about each command after its name and arity were checked: before Intercept sees it, and
+	// Permit, if set, decides about each command after a check of its name and arity: before Intercept sees it, and
 	// again before it runs in a transaction. If it refuses, its reply is the answer.
 	Permit func(cmd *Command, args [][]byte) (refusal reply.Reply, refused bool)
 
@@ -27,22 +27,23 @@ type Session struct {
 	// words, or Permit.
 	Refused func()
 
-	// Charge, if set, counts memory: of a reply as it grows, of large strings before they are copied, and of what a
-	// command uses while it runs. A negative number gives memory back. If it fails, the command ends with that error.
+	// Charge, if set, counts memory: of a reply as it grows, of large strings before they are copied, and other memory
+	// that a command uses while it runs. A negative number gives memory back. If it fails, the command ends with that
+	// error.
 	Charge func(bytes int) error
 
-	// Outcome says what became of the last command that Do was given.
+	// Outcome is the outcome of the last command given to Do.
 	Outcome Outcome
 
-	// Ran, if set, is told of each command that Run was given, how long it took, its outcome and its reply.
+	// Ran, if set, is called after each command given to Run, with its duration, its outcome and its reply.
 	Ran func(cmd *Command, took time.Duration, outcome Outcome, r reply.Reply)
 
 	// Keys counts the keys of commands. The caller of Do may set it back to zero.
 	Keys    KeyCounts
 	missing int // keys that the present call has not found
 
-	// ShortLived says that the caller of Do needs a reply only until the next command. Then that may use the memory of
-	// the reply.
+	// ShortLived says that the caller of Do needs a reply only until the next command. The next command may then use
+	// the memory of the reply.
 	ShortLived bool
 
 	memory []byte // of such a reply, see Call.Memory
@@ -59,7 +60,7 @@ type Session struct {
 	Connection any
 }
 
-// Outcome is what became of a command.
+// Outcome says what became of a command.
 type Outcome uint8
 
 // The outcomes.
@@ -149,8 +150,8 @@ func (s *Session) DoNamed(ctx context.Context, named *Command, words [][]byte) r
 	return r
 }
 
-// endAnswer returns when what a command has read may be told: in a group, what a lookup finds may not be there for good. Commands
-// that write see to that themselves, at the session's level of durability.
+// endAnswer returns when the caller may tell what a command has read: in a group, data that a lookup finds may still be
+// lost. Commands that write wait by themselves, at the session's level of durability.
 func (s *Session) endAnswer(cmd *Command, begun uint64) error {
 	if cmd.Flags&ReadOnly == 0 {
 		return nil
@@ -158,7 +159,7 @@ func (s *Session) endAnswer(cmd *Command, begun uint64) error {
 	return s.host.db.EndAnswer(begun)
 }
 
-// borrowCall returns memory for a Call: that of the last one, unless a handler that is running has it.
+// borrowCall returns memory for a Call: the last one's, unless a running handler has it.
 func (s *Session) borrowCall() *Call {
 	c := s.spare
 	if s.spare = nil; c == nil {

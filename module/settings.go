@@ -29,8 +29,9 @@ var (
 	errSettingTwice     = errors.New("duplicate parameter")
 )
 
-// Setting is a value that users of an open store can read with CONFIG GET and mostly change with CONFIG SET. Values
-// are in memory only: the next Open starts with the defaults, as a Redis server without CONFIG REWRITE does.
+// Setting is a value that users of an open store can read with CONFIG GET and, for most settings, change with CONFIG
+// SET. Values are in memory only: the next Open starts with the defaults, as a Redis server without CONFIG REWRITE
+// does.
 type Setting struct {
 	// Name is the name that CONFIG uses, in lower case, 1 to 64 bytes.
 	Name string
@@ -54,11 +55,11 @@ type Setting struct {
 	Check func(text string) (canonical string, err error)
 
 	// Fits, if set, is called after Check with the new values of all settings. It refuses values that do not go
-	// together, with an error like those of Check.
+	// together, with an error like Check's.
 	Fits func(value func(name string) string) error
 
 	// FitsCall, if set, is called after Fits, but only for CONFIG SET. It refuses values that a program may set and a
-	// client must not.
+	// client may not.
 	FitsCall func(c *Call, value func(name string) string) error
 }
 
@@ -203,7 +204,7 @@ func (h *Host) ChangeSettings(c *Call, pairs [][2]string) (refused string, why e
 	return "", nil
 }
 
-// CheckSettings tells, without a store, what a store that was just opened would say to Host.SetSetting for each of these
+// CheckSettings tells, without a store, what a newly opened store would answer to Host.SetSetting for each of these
 // names and values, one after the other: how many it would take before the first that it refuses, and the error for
 // that one.
 func (t *Table) CheckSettings(pairs [][2]string) (taken int, err error) {
@@ -234,8 +235,8 @@ func settingError(name, value string, why error) error {
 	return fmt.Errorf("%w: %s %q: %w", ErrSetting, name, value, why)
 }
 
-// checkSettings returns the values that ChangeSettings is to store, by names, or the name of the setting that is refused,
-// and why. Current returns the value of a setting now.
+// checkSettings returns the values for ChangeSettings to store, by names, or the name of the setting that it refuses,
+// and the reason. Current returns the value of a setting now.
 func (t *Table) checkSettings(c *Call, pairs [][2]string, current func(name string) string) (values map[string]string, refused string, why error) {
 	changed := make([]*Setting, len(pairs))
 	for i, pair := range pairs {

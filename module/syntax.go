@@ -20,8 +20,8 @@ type Argument struct {
 	MultipleToken bool
 }
 
-// Arguments returns the arguments in a command's Syntax, or those of its subcommands. It returns none for a Syntax
-// that is not valid.
+// Arguments returns the arguments in a command's Syntax, or its subcommands. It returns none for a Syntax that is not
+// valid.
 func (c *Command) Arguments() []Argument {
 	if len(c.Subcommands) == 0 {
 		list, ok := c.arguments, true

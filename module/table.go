@@ -14,9 +14,9 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Table has the types, commands and settings that modules register. It needs no store, and what it has never changes.
-// Stores are opened with it, as kv.Options.Modules. If its modules have Services, a second store cannot be opened with
-// it at the same time, because a Service works for one store.
+// Table has the types, commands and settings that modules register. It needs no store, and never changes. Stores are
+// opened with it, as kv.Options.Modules. If its modules have Services, a second store cannot be opened with it at the
+// same time, because a Service works for one store.
 type Table struct {
 	modules  []Module
 	commands map[string]*Command
@@ -185,7 +185,7 @@ func (t *Table) Named(name []byte) *Command {
 	return cmd.subcommand([]byte(sub))
 }
 
-// Description returns what Command.Describe does for a command of the table. Making it takes time, so the table keeps it.
+// Description returns Command.Describe of a command of the table. Making it takes time, so the table keeps it.
 func (t *Table) Description(cmd *Command) reply.Reply {
 	r, ok := t.described.Load(cmd)
 	if !ok {

@@ -26,7 +26,7 @@ import (
 
 // Package acl decides what users may do. This file asks it, keeps the ACL file, and has the command ACL.
 
-// loadUsers makes the users of a new server: those of the ACL file, or the default user with the password.
+// loadUsers makes the users of a new server: the users of the ACL file, or the default user with the password.
 func (s *Server) loadUsers() error {
 	s.users = acl.New(s.host.Commands())
 	switch {
@@ -55,8 +55,8 @@ func (s *Server) readACLFile() error {
 	return s.users.Load(s.opts.ACLFile, file)
 }
 
-// reloadACLFile is readACLFile for a file that was read before. What was read from a pipe is gone, and to wait for more could take
-// for ever.
+// reloadACLFile is readACLFile for a file that was read before. It refuses a pipe: the bytes read before are gone, and
+// more may never come.
 func (s *Server) reloadACLFile() error {
 	if info, err := os.Stat(s.opts.ACLFile); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is no regular file, which could be read again", s.opts.ACLFile)
@@ -245,7 +245,7 @@ func aclCommands() []module.Command {
 	}
 }
 
-// eachUser answers a string for each user, of which size tells the length.
+// eachUser answers a string for each user; size tells its length.
 func eachUser(c *conn, call *module.Call, size func(*acl.User) int, show func(*acl.User) string) reply.Reply {
 	users := c.server.users.Users()
 	for _, user := range users {
@@ -293,9 +293,9 @@ func aclDelUser(c *conn, call *module.Call) reply.Reply {
 	return reply.Int(n)
 }
 
-// ReplaceUsers replaces all users by those of the content of an ACL file, as ACL LOAD does, and closes the connections of
-// users that it does not have. If a line is wrong it changes nothing, and the error names the file and every wrong line. For
-// a server without Options.ACLFile it is an error.
+// ReplaceUsers replaces all users by those of the content of an ACL file, as ACL LOAD does, and closes the connections
+// of users that it does not have. If a line is wrong it changes nothing, and the error names the file and every wrong
+// line. A server without Options.ACLFile returns an error.
 func (s *Server) ReplaceUsers(file []byte) error {
 	if s.opts.ACLFile == "" {
 		return errors.New("server: ReplaceUsers: the server was started without an ACL file")
@@ -311,8 +311,8 @@ func (s *Server) ReplaceUsers(file []byte) error {
 	return nil
 }
 
-// ReplacePassword replaces all passwords of the default user by one. Connections that have logged in go on. For a server
-// without Options.Password it is an error: its users are not all the same.
+// ReplacePassword replaces all passwords of the default user by one. Connections that have logged in go on. A server
+// without Options.Password returns an error: its users are not all the same.
 func (s *Server) ReplacePassword(password string) error {
 	if s.opts.Password == "" {
 		return errors.New("server: ReplacePassword: the server was started without a password")

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// spared says which share of the time a connection may use the processor without asking admission for a turn: 1/spared,
-// besides a burst of limits.burst.
+// spared sets the share of the time for which a connection may use the processor without asking admission for a turn:
+// 1/spared, besides a burst of limits.burst.
 const spared = 50
 
-// aging says by which share of the time that it waits a connection counts as if it had used less: 1/aging. It is far below
-// what a connection gets that is spared, so that a client that sends a command now and then goes before all that wait for
-// long.
+// aging lowers the use of a waiting connection, as it counts, by 1/aging of the time that it waits. That is far below
+// the share of a spared connection, so that a client that sends a command now and then goes before all connections that
+// have waited for long.
 const aging = 500
 
-// The server estimates the processor time of commands, because the time that passes may be that of a sync. These are
+// The server estimates the processor time of commands, because the time that passes may be spent on a sync. These are
 // the estimates for a command, for a word, and for the bytes received or sent.
 const (
 	commandTime  = 2 * time.Microsecond
@@ -35,7 +35,7 @@ func (u *use) add(now time.Time, d time.Duration) {
 	u.at = now
 }
 
-// now returns what is left of the use by now.
+// now returns the rest of the use at a time.
 func (u *use) now(now time.Time) time.Duration { return max(0, u.time-now.Sub(u.at)/spared) }
 
 // admission bounds how many busy connections run commands at the same time. A connection that has used more than
@@ -47,10 +47,10 @@ func (u *use) now(now time.Time) time.Duration { return max(0, u.time-now.Sub(u.
 // A turn that takes long may be waiting for the disk or for a key's lock. After the time overdue its place goes to the
 // next waiting connection, so that commands on other keys go on.
 //
-// A server has two admissions: connections whose turns take long have few places of their own. If they had as many as
-// short turns have, the goroutines of a command that reaches the disk, three of them, would each wait until all long
-// turns had run for 10 ms. On two processors a client that sends a command now and then waited for up to a second; with
-// two admissions it waits for a tenth of that.
+// A server has two admissions: connections whose turns take long have few places of their own. With as many places as
+// short turns have, the three goroutines of a command that reaches the disk would each wait until all long turns had
+// run for 10 ms. On two processors a client that sends a command now and then waited for up to a second; with two
+// admissions it waits for a tenth of that.
 type admission struct {
 	places    int
 	overdue   time.Duration // 0 for never
@@ -189,8 +189,8 @@ func (a *admission) passOn() {
 
 // waiter is a connection that waits for a turn.
 type waiter struct {
-	// used is what the connection has used, plus the part aging of the time from admission.began until it came. So one
-	// that came earlier counts less, by as much as it has waited longer, and the order of two never changes.
+	// used is what the connection has used, plus the part aging of the time from admission.began until it came. So an
+	// earlier one counts less, in proportion to its longer wait, and the order of two never changes.
 	used  time.Duration
 	index int // in the heap
 	ready chan struct{}

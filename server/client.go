@@ -16,8 +16,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// RedisVersion is the version of Redis that HELLO and INFO report: clients and dashboards choose their commands by
-// it. The commands here are those of that version or older ones.
+// RedisVersion is the version of Redis that HELLO and INFO report: clients and dashboards choose their commands by it.
+// The commands here come from that version or older ones.
 const RedisVersion = "7.4.1"
 
 func lower(word []byte) string { return strings.ToLower(string(word)) }
@@ -50,7 +50,7 @@ func (c *conn) login(name, password []byte) *reply.Reply {
 	return nil
 }
 
-// toldName returns a user's name as an operator is told it. A name that no user has may be a password in the wrong place.
+// toldName returns a user's name for an operator. A name that no user has may be a password in the wrong place.
 func (s *Server) toldName(name []byte) string {
 	if s.users.User(string(name)) == nil {
 		return "(unknown)"
@@ -275,8 +275,8 @@ func showAddress(addr, local net.Addr) string {
 	return addr.String()
 }
 
-// withDescriptor calls f with the descriptor of a connection, which stays open until f returns. It does not if the
-// connection has none, or is closed.
+// withDescriptor calls f with the descriptor of a connection, which stays open until f returns. It does not call f if
+// the connection has none, or is closed.
 func withDescriptor(nc net.Conn, f func(fd int)) {
 	if secret, ok := nc.(*tls.Conn); ok {
 		nc = secret.NetConn()
@@ -440,7 +440,7 @@ func clientKill(c *conn, call *module.Call) reply.Reply {
 	return reply.Int(int64(n))
 }
 
-// killChosen closes the chosen connections, this one after its reply, and returns how many. It does not count a
+// killChosen closes the chosen connections, this one after its reply, and returns their number. It does not count a
 // connection that was closed before, even if its last command still runs.
 func (c *conn) killChosen(chosen func(*conn) bool) (n int) {
 	for _, other := range c.server.connections() {

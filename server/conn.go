@@ -49,8 +49,8 @@ type conn struct {
 	told          bool // the last reply says why the connection ends
 	silent        bool // the command that ran gets no reply
 
-	// writes are the replies in out that replaceWrites replaces if the sync fails: those to writes, and in a group also those
-	// to reads. unsettled says that a command of the batch ran at level no, so that the batch needs a sync.
+	// writes are the replies in out that replaceWrites replaces if the sync fails: replies to writes, and in a group
+	// also to reads. unsettled says that a command of the batch ran at level no, so that the batch needs a sync.
 	writes    []span
 	unsettled bool
 
@@ -92,7 +92,7 @@ type span struct {
 	cmd        *module.Command
 }
 
-// about is what other connections may ask about a connection.
+// about has facts that other connections may ask about a connection.
 type about struct {
 	user atomic.Pointer[acl.User]
 
@@ -480,15 +480,15 @@ func (c *conn) run(cmd *module.Command, words [][]byte) reply.Reply {
 }
 
 // chooseLevel sets the durability level of the next command. A command that came alone waits for its own sync, as in
-// any session. If more commands are in the buffer, all of the batch run at level no, and flush settles them by one
-// sync before it sends a reply. That sync covers what they wrote and also what they read. A connection with a turn
+// any session. If more commands are in the buffer, all commands of the batch run at level no, and flush settles them by
+// one sync before it sends a reply. That sync covers what they wrote and also what they read. A connection with a turn
 // does the same, so that other connections do not wait for its sync.
 //
 // Several says that it is not one command but a series.
 func (c *conn) chooseLevel(cmd *module.Command, several bool) {
 	level := kv.DurabilityDefault
 	more := several || c.in.Buffered() > 0 || c.after != nil ||
-		mayTakeLong(cmd) && writes(cmd) // the time that it takes counts, and that of a sync is not to
+		mayTakeLong(cmd) && writes(cmd) // the command's own time counts, but not a sync's
 	if c.server.db.Durability() == kv.Always && (c.unsettled || c.turn != nil || more) {
 		level = kv.NoSync
 		c.unsettled = c.unsettled || cmd != nil && writes(cmd)
@@ -520,8 +520,8 @@ func (c *conn) noteQueued() {
 	}
 }
 
-// wordBytes is roughly the memory of a word besides its bytes. watchBytes is that of a watched key, in the maps by
-// which a commit finds the connections that watch the key (measured: 293 with keys of 6 bytes).
+// wordBytes is roughly the memory of a word besides its bytes. watchBytes is the memory of a watched key, in the maps
+// by which a commit finds the connections that watch the key (measured: 293 with keys of 6 bytes).
 const (
 	wordBytes  = 48
 	watchBytes = 300

@@ -4,5 +4,5 @@ package server
 
 import "time"
 
-// processorTime would return the processor time of the process; it is not known here.
+// processorTime does not know the processor time of the process on this system.
 func processorTime() (system, user time.Duration, known bool) { return 0, 0, false }

@@ -12,12 +12,13 @@ const (
 	ownDescriptors = 12
 
 	// mostRefused bounds the connections that are being refused at a time; refusing one takes up to a second.
-	// mostMetrics bounds the connections for metrics, and as many are for pages. Under a small limit each is a sixteenth of it.
+	// mostMetrics bounds the connections for metrics, and also the connections for pages. Under a small limit each is a
+	// sixteenth of it.
 	mostRefused = 64
 	mostMetrics = 16
 )
 
-// room is the number of connections of each kind that there are descriptors for.
+// room is the number of connections of each kind for which there are descriptors.
 type room struct{ clients, refused, metrics int }
 
 // roomUnder returns the room under the process's limit of descriptors, 0 for no limit, besides a store that needs
@@ -76,8 +77,8 @@ func (h *hub) clientsFit(fewest int64, value func(name string) string) error {
 // is enough to raise it again, even if a pool of clients reconnects at the same moment.
 const spareClients = 8
 
-// fewestClients is the lowest maxclients that a client may set. Below it, a mistake could lock out everybody,
-// including whoever would raise it again. The present value and the highest possible one are always allowed.
+// fewestClients is the lowest maxclients that a client may set. Below it, a mistake could lock out everybody, including
+// the person who would raise it again. The present value and the highest possible one are always allowed.
 func (s *Server) fewestClients() int64 {
 	s.mu.Lock()
 	users := int64(len(s.conns) - s.strangers.total) // new connections replace strangers

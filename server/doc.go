@@ -29,8 +29,8 @@
 //
 // # Durability
 //
-// The server replies to a write when the write is as durable as the store's level asks for. At level Always it runs
-// the commands of a batch one after the other, and then settles them by one sync, which it shares with all other
+// The server replies to a write when the write is as durable as the store's level requires. At level Always it runs the
+// commands of a batch one after the other, and then settles them by one sync, which it shares with all other
 // connections that wait for one. Only then does it send replies of the batch. If the sync fails, the reply to each
 // write of the batch is the failure, because the outcome of the write is unknown.
 //

@@ -18,10 +18,10 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// filters knows of the filters of a store what an operator should: how many there are, how many are full, and which are
-// the largest, the fullest and the most used. It learns that in passes over all keys, which read no strings. A pass begins
-// when somebody asks for metrics or gives commands, and goes on in the background, a few keys at a time, with pauses between,
-// so that a store of millions of filters costs a scrape no more than a small one.
+// filters knows what an operator should know about a store's filters: how many there are, how many are full, and which
+// are the largest, the fullest and the most used. It learns that in passes over all keys, which read no strings. A pass
+// begins when a scrape asks for metrics or clients send commands, and goes on in the background, a few keys at a time,
+// with pauses between, so that a store of millions of filters costs a scrape no more than a small one.
 type filters struct {
 	mu    sync.Mutex
 	pass  *pass               // under way, nil if none is; guarded by mu
@@ -88,7 +88,7 @@ func (f facts) number(name string) float64 {
 	return float64(f[name].Int())
 }
 
-// isFilter reports whether the facts are those of a filter. A bitmap has no capacity.
+// isFilter reports whether the facts are about a filter. A bitmap has no capacity.
 func (f facts) isFilter() bool { return f.number("capacity") > 0 }
 
 // grows reports whether the filter gets another layer when it is full.
@@ -97,7 +97,7 @@ func (f facts) grows() bool { return f.number("expansion") > 0 }
 // used returns the share of the capacity that is used.
 func (f facts) used() float64 { return f.number("items") / f.number("capacity") }
 
-// excess returns the expected error rate over the one that the filter was made for; 0 if it was made for none.
+// excess returns the expected error rate divided by the one that the filter was made for; 0 if it was made for none.
 func (f facts) excess() float64 {
 	if rate := f.number("error_rate"); rate > 0 {
 		return f.number("expected_rate") / rate
@@ -113,7 +113,7 @@ func (f facts) isAboveRate() bool {
 // useFacts are the facts about the use of a filter.
 var useFacts = [...]string{"lookups_yes", "lookups_no", "adds_new", "adds_known"}
 
-// look adds a filter to what a pass has found. most is how many each ranking has.
+// look adds a filter to the findings of a pass. most is the length of each ranking.
 func (c *census) look(key string, f facts, most int) {
 	c.all++
 	c.largest.add(most, key, f.number("bytes"))
@@ -156,8 +156,8 @@ func (c *census) keys() (keys []string) {
 	return keys
 }
 
-// ask begins a pass for a scrape, unless one is under way or has ended just now. If the store is so small that a step is a
-// pass, the scrape sees it as it is.
+// ask begins a pass for a scrape, unless one is under way or has just ended. If one step is a whole pass of the small
+// store, the scrape sees the present state.
 func (l *filters) ask(s *Server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,11 +206,11 @@ func (l *filters) goOn(s *Server, p *pass) {
 	}()
 }
 
-// keep keeps what a whole pass has found. The caller holds mu.
+// keep keeps the findings of a whole pass. The caller holds mu.
 func (l *filters) keep(p *pass) { l.last, l.told = &p.census, p.levels }
 
-// end ends a pass of the background, or one that has failed: of a store that is damaged or has failed, the metrics tell
-// nothing of filters rather than what was true before. The caller holds mu.
+// end ends a pass of the background, or one that has failed: if the store is damaged or has failed, the metrics tell
+// nothing about filters, rather than an old state. The caller holds mu.
 func (l *filters) end(p *pass, err error) {
 	l.keep(p)
 	if err != nil {
@@ -262,7 +262,7 @@ func (p *pass) step(s *Server) (end bool, err error) {
 	return next == 0, nil
 }
 
-// level is how full a filter is that does not grow.
+// level tells how full a filter is that does not grow.
 type level int
 
 const (
@@ -283,7 +283,7 @@ func (f facts) level() level {
 	return full
 }
 
-// maxTold is how many filters are remembered, so that the log has each once. It is not told of others.
+// maxTold is how many filters tell remembers, so that the log has each once. It does not log others.
 const maxTold = 10_000
 
 // tell logs that a filter is fuller than it was in the pass before.
@@ -333,8 +333,8 @@ var (
 	}{{lookupsDesc, "yes"}, {lookupsDesc, "no"}, {addsDesc, "new"}, {addsDesc, "known"}}
 )
 
-// filtersInfo returns what INFO tells of filters: what the last pass has found, nothing before the first one. INFO may be
-// part of a transaction, and of a damaged store, so it begins none itself.
+// filtersInfo returns the section of INFO about filters: the findings of the last pass, nothing before the first one.
+// INFO may be part of a transaction, or run on a damaged store, so it begins no pass itself.
 func filtersInfo(s *Server) (fields []module.InfoField) {
 	s.filters.mu.Lock()
 	last := s.filters.last
@@ -354,7 +354,7 @@ func filtersInfo(s *Server) (fields []module.InfoField) {
 	return fields
 }
 
-// collect sends what the last pass has found. With keys, it also sends metrics of the filters in the rankings.
+// collect sends the findings of the last pass. With keys, it also sends metrics of the filters in the rankings.
 func (l *filters) collect(s *Server, keys bool, out chan<- prometheus.Metric) {
 	l.ask(s)
 	l.mu.Lock()
@@ -409,7 +409,7 @@ func (s *Server) factsOf(session *module.Session, key string) facts {
 	return f
 }
 
-// maxLabel is how many bytes of a key are shown in a label.
+// maxLabel is how many bytes of a key a label shows.
 const maxLabel = 256
 
 // label returns a label for a key. Labels must be UTF-8. Different keys have different labels.

@@ -17,28 +17,29 @@ import (
 // A store that belongs to a group (Options.Group) is served as a node of a Redis Cluster with one shard. This file decides
 // where a command runs; all of it is behind one test for nil.
 //
-//   - The leader runs every command. At level always the reply to a read waits, as that to a write does, until what is in memory
-//     is committed: see settlesInGroup.
+//   - The leader runs every command. At level always the reply to a read waits, like the reply to a write, until
+//     everything in memory is committed: see settlesInGroup.
 //   - Another member sends commands with keys to the leader, by MOVED. It runs reads itself if the client asked for that: by
 //     READONLY for the connection, or by SIEVE.READ for the next command.
-//   - While no leader is known, commands that need one wait for the next one, as an election is short. If there has been none
-//     for longer than one takes, the answer is CLUSTERDOWN.
-//   - Commands without keys run where they are sent, as in Redis, but for writes such as FLUSHALL: Redis refuses these on a
-//     replica with READONLY, after which clients try other replicas; MOVED with slot 0 leads them to the leader.
-//   - MULTI queues commands that run here, and refuses others. EXEC is decided again as a whole: by its first key, and as a
-//     write if one of its commands is one.
+//   - While no leader is known, commands that need one wait for the next one, because an election is short. If there
+//     has been none for longer than an election takes, the answer is CLUSTERDOWN.
+//   - Commands without keys run where they are sent, as in Redis, except writes such as FLUSHALL: Redis refuses these
+//     on a replica with READONLY, after which clients try other replicas; MOVED with slot 0 leads them to the leader.
+//   - MULTI queues commands that run here, and refuses others. EXEC is decided again as a whole: by its first key, and
+//     as a write if one of its commands writes.
 //
 // The lead may be lost between this decision and the commit. Then the store says so (kv.ErrNotLeader), and the reply is the
 // one that a follower would have given; or it does not know the outcome (kv.ErrOutcomeUnknown), which clients are told by a
 // word that they do not know, so that none of them repeats the command by itself.
 //
-// Clients repeat by themselves what was answered MOVED or CLUSTERDOWN, so neither may be said of a command that was done. That
-// is not enough for CLUSTERDOWN: if the first command of a pipeline gets it, go-redis repeats the whole pipeline (9.23.0,
-// ClusterClient.pipelineReadCmds), also what was done, and twice what was answered MOVED. So after CLUSTERDOWN a connection
-// answers CLUSTERDOWN to every further command of the pipeline that needs a leader. Where a pipeline ends cannot be seen; it
-// has ended when the client has sent nothing for limits.gap. A client that never pauses is let go after limits.down.
+// Clients repeat by themselves a command that was answered MOVED or CLUSTERDOWN, so neither may be the answer to a
+// command that was done. That is not enough for CLUSTERDOWN: if the first command of a pipeline gets it, go-redis
+// repeats the whole pipeline (9.23.0, ClusterClient.pipelineReadCmds), also commands that were done, and commands
+// answered MOVED twice. So after CLUSTERDOWN a connection answers CLUSTERDOWN to every further command of the pipeline
+// that needs a leader. The end of a pipeline cannot be seen; it counts as ended when the client has sent nothing for
+// limits.gap. For a client that never pauses that ends after limits.down.
 
-// grouped is what a connection keeps for the commands of a group.
+// grouped is the state of a connection for the commands of a group.
 type grouped struct {
 	readOnly bool    // READONLY was given
 	next     reading // what SIEVE.READ asks of the next command
@@ -53,15 +54,15 @@ type grouped struct {
 	down time.Time // when the pipeline was first answered CLUSTERDOWN; zero if it was not
 }
 
-// reading is what a read must see.
+// reading says what a read must see.
 type reading struct {
 	asked        bool
 	linearizable bool
 	after        uint64 // otherwise: the index that must be applied
 }
 
-// refer returns the reply to a command that does not run here: a redirection, or that a read would see too little. It waits
-// for what SIEVE.READ has asked.
+// refer returns the reply to a command that does not run here: a redirection, or an error if a read would see too
+// little. It waits as SIEVE.READ has asked.
 func (c *conn) refer(cmd *module.Command, args [][]byte) (elsewhere reply.Reply, refused bool) {
 	g := &c.grouped
 	g.cmd, g.args = cmd, args
@@ -127,7 +128,7 @@ func (c *conn) moved(s *cluster.Status) reply.Reply {
 	return cluster.Moved(slot, leader)
 }
 
-// isDown reports whether the pipeline was answered CLUSTERDOWN, so that nothing of it may run any more.
+// isDown reports whether a command of the pipeline was answered CLUSTERDOWN, so that none of it may run any more.
 func (c *conn) isDown() bool {
 	g := &c.grouped
 	if !g.down.IsZero() && time.Since(g.down) > c.server.limits.down {
@@ -154,7 +155,7 @@ func (c *conn) awaitLeader() *cluster.Status {
 	return c.awaitStatus(s, s.Since.Add(c.server.limits.leader), func(s *cluster.Status) bool { return s.Leading() != nil })
 }
 
-// awaitStatus returns the group, which is s, once something is true of it, or as it is at a time.
+// awaitStatus returns the group, which is s now, once a condition holds, or as it is at a time.
 func (c *conn) awaitStatus(s *cluster.Status, until time.Time, is func(*cluster.Status) bool) *cluster.Status {
 	if is(s) {
 		return s
@@ -189,12 +190,12 @@ func (c *conn) replaceNotLeader(r reply.Reply) reply.Reply {
 	return c.moved(c.awaitLeader())
 }
 
-// isElsewhere reports whether a reply says that a command did not run, and who may run it.
+// isElsewhere reports whether a reply says that a command did not run, and which member may run it.
 func isElsewhere(r reply.Reply) bool {
 	return r.IsError() && (bytes.HasPrefix(r.Bytes(), []byte("MOVED ")) || bytes.Equal(r.Bytes(), cluster.Down.Bytes()))
 }
 
-// ranGrouped notes that a command has run. What SIEVE.READ asks is for the next command alone, or, if that is MULTI, for the
+// ranGrouped notes that a command has run. SIEVE.READ applies to the next command alone or, if that is MULTI, to the
 // transaction.
 func (c *conn) ranGrouped(cmd *module.Command) {
 	g := &c.grouped
@@ -204,8 +205,8 @@ func (c *conn) ranGrouped(cmd *module.Command) {
 	}
 }
 
-// settlesInGroup is settles for a store of a group. A leader that promises that nothing is lost that was acknowledged promises
-// the same of what was read: the reply to a read waits until what is in memory is committed.
+// settlesInGroup is settles for a store of a group. A leader promises that no acknowledged write is lost, and the same
+// of data that was read: the reply to a read waits until everything in memory is committed.
 func (c *conn) settlesInGroup(cmd *module.Command, r reply.Reply) bool {
 	if isElsewhere(r) {
 		return false
@@ -217,7 +218,8 @@ func (c *conn) settlesInGroup(cmd *module.Command, r reply.Reply) bool {
 	return c.unsettled && writes(cmd)
 }
 
-// beginAnswers is called before a command runs. settle tells if memory has forgotten meanwhile what the replies may rest on.
+// beginAnswers is called before a command runs, so that settle can tell if memory has meanwhile forgotten data that the
+// replies may rest on.
 func (c *conn) beginAnswers() {
 	if g := &c.grouped; !g.answering {
 		g.answering, g.begun = true, c.server.db.BeginAnswer()
@@ -232,8 +234,8 @@ func (c *conn) settleInGroup() error {
 	return c.server.db.Sync()
 }
 
-// unsettledReply returns what takes the place of the replies whose batch could not be settled. A write may have gone its way
-// before. A read could be repeated, but not by a client that repeats the whole pipeline.
+// unsettledReply returns the replacement for the replies of a batch that could not be settled. A write may have been
+// done. A read could be repeated, but not by a client that repeats the whole pipeline.
 func unsettledReply(err error) reply.Reply {
 	if errors.Is(err, kv.ErrNotLeader) {
 		return module.OutcomeUnknown
@@ -244,8 +246,8 @@ func unsettledReply(err error) reply.Reply {
 // unconfirmed is the reply to a linearizable read that is not known to be one.
 var unconfirmed = reply.Error("BEHIND no majority has confirmed that a read here would see the newest writes: read later")
 
-// awaitReading waits until a read here sees what was asked of it, but at most limits.reading. The error is none of those
-// after which clients repeat a command by themselves: they would not repeat SIEVE.READ, and read what is too old.
+// awaitReading waits until a read here sees what was asked of it, but at most limits.reading. Its error is not one that
+// makes clients repeat a command by themselves: they would not repeat SIEVE.READ, and would read old data.
 func (c *conn) awaitReading(want reading) (late reply.Reply, failed bool) {
 	c.endTurn()
 	ctx, end := c.waiting(c.server.limits.reading)

@@ -44,7 +44,7 @@ func GroupModule() module.Module {
 	}}
 }
 
-// inGroup makes a command handler of a function that needs the connection, to a server of a group.
+// inGroup makes a command handler from a function that needs the connection, for a server of a group.
 func inGroup(f func(*conn, *module.Call) reply.Reply) func(*module.Call) reply.Reply {
 	return onConn(func(c *conn, call *module.Call) reply.Reply {
 		if c.server.group == nil {
@@ -54,7 +54,7 @@ func inGroup(f func(*conn, *module.Call) reply.Reply) func(*module.Call) reply.R
 	})
 }
 
-// ofStatus makes such a function of one that needs only the present Status.
+// ofStatus makes such a function from one that needs only the present Status.
 func ofStatus(f func(*cluster.Status) reply.Reply) func(*conn, *module.Call) reply.Reply {
 	return func(c *conn, _ *module.Call) reply.Reply { return f(c.server.group.Status()) }
 }

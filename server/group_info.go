@@ -9,7 +9,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// mode returns what HELLO and INFO say of the server.
+// mode returns the mode of the server for HELLO and INFO.
 func (s *Server) mode() string {
 	if s.group == nil {
 		return "standalone"
@@ -70,14 +70,15 @@ func followerInfo(status *cluster.Status, applied uint64) []module.InfoField {
 	}
 }
 
-// indexes returns what a member has applied, and what it knows to be committed, which is at least that.
+// indexes returns the index that a member has applied, and the one that it knows to be committed, which is at least
+// that.
 func indexes(g cluster.Group) (applied, committed uint64) {
 	applied = g.AppliedIndex()
 	return applied, max(g.CommittedIndex(), applied)
 }
 
-// clusterInfo shows the group as this member knows it. The lag counts messages that are known to be committed and are not
-// applied here yet.
+// clusterInfo shows the group as this member knows it. The lag counts messages that this member knows to be committed
+// and has not applied yet.
 func clusterInfo(s *Server) []module.InfoField {
 	if s.group == nil {
 		return []module.InfoField{{Name: "cluster_enabled", Value: 0}}

@@ -21,9 +21,9 @@ func handshakePlaces() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
 // maxHandshake is the most bytes that a client may send in its handshake. A typical hello has 2 KiB.
 const maxHandshake = 16 << 10
 
-// handshakes bounds how many TLS handshakes use the processor at the same time, of clients and of the metrics'
-// together. The next place goes to the address that has used least time for handshakes lately: a client waits for few
-// handshakes of an address that begins a thousand a second.
+// handshakes bounds how many TLS handshakes, of clients and for metrics together, use the processor at the same time.
+// The next place goes to the address that has used least time for handshakes lately: a client waits for few handshakes
+// of an address that begins a thousand a second.
 type handshakes struct {
 	places *admission
 
@@ -31,7 +31,7 @@ type handshakes struct {
 	used map[netip.Prefix]*handshakeUse // of addresses that have a handshake; guarded by mu
 }
 
-// handshakeUse is what an address has used.
+// handshakeUse is the processor time that an address has used.
 type handshakeUse struct {
 	use
 	running int // handshakes that have begun and not ended
@@ -190,7 +190,7 @@ func (c *conn) shakeHands() (ok bool) {
 }
 
 // MetricsTLS returns a listener for the http.Server of MetricsHandler whose clients speak TLS. l is a MetricsListener.
-// The handshakes are bounded as those of ServeTLS, and together with them. The config must not ask for HTTP/2.
+// The handshakes are bounded as for ServeTLS, and together with its. The config must not ask for HTTP/2.
 func (s *Server) MetricsTLS(l net.Listener, config *tls.Config) net.Listener {
 	return &metricsTLS{l, s, config}
 }

@@ -24,7 +24,7 @@ type limits struct {
 	hugeWords, hugeBytes                  int
 
 	// After a huge write beside commands of others, the next huge command waits hugeRest times as long as the write
-	// took, at most longestRest. Its record of the log holds up what others write meanwhile.
+	// took, at most longestRest. Its record of the log holds up other writes meanwhile.
 	hugeRest    int
 	longestRest time.Duration
 
@@ -73,8 +73,8 @@ func defaultLimits() limits {
 	}
 }
 
-// maxWords is the most words of a command, as in Redis. The limit is lower if maxmemory-clients leaves no room for so
-// many. decodedBytes is roughly the memory of a word after it was read.
+// maxWords is the most words of a command, as in Redis. The limit is lower if maxmemory-clients leaves no room for that
+// number. decodedBytes is roughly the memory of a word after it was read.
 const (
 	maxWords     = 1 << 20
 	decodedBytes = 32
@@ -187,9 +187,9 @@ func (c *conn) awaitTurn() (ok bool) {
 	return c.awaitTurnOf(c.server.admission)
 }
 
-// awaitLongTurn waits for a long turn, if the command is expected to take long. It needs one whatever the connection has
-// used: clients that come for one command each would run as many at a time as they are. Commands of administrators, which
-// may take minutes, run without a turn.
+// awaitLongTurn waits for a long turn, if the command is expected to take long. It needs one whatever the connection
+// has used: otherwise clients that connect for one command each would all run at the same time. Commands of
+// administrators, which may take minutes, run without a turn.
 func (c *conn) awaitLongTurn(cmd *module.Command) (ok bool) {
 	if !c.runsLong(cmd) || cmd.Flags&module.Admin != 0 || c.alone != nil || c.turn != nil && c.turn.of == c.server.longAdmission {
 		return true
@@ -204,7 +204,7 @@ func (c *conn) awaitTurnOf(a *admission) (ok bool) {
 	c.clock, c.turnUsed = time.Time{}, 0
 	c.turn = a.await(c.use, c.ctx.Done())
 	if c.turn == nil && c.acquired == nil && !c.killed.Load() {
-		// The client may have closed its side only, and what it sent before is to run.
+		// The client may have closed its side only, and commands that it sent before must run.
 		c.turn = a.await(c.use, c.server.ctx.Done())
 	}
 	if !c.partialSince.IsZero() {
@@ -240,9 +240,9 @@ func (c *conn) noteUse(now time.Time, cmd *module.Command, words, replied int, t
 	c.addUse(now, cmd, d)
 }
 
-// addUse counts what a command has used of the processor, also in the turn, from which the length of the next one is
-// expected. The time that the turn took would not do: it may have waited for a key, and a client that waited would be taken
-// for a busy one. Nor do commands that take a long turn whatever turn they find.
+// addUse counts the processor time of a command, also for its turn, which tells the expected length of the next one.
+// The duration of the turn would not do: it may have waited for a key, and a client that waited would be taken for a
+// busy one. Commands that always take a long turn do not count for it.
 func (c *conn) addUse(now time.Time, cmd *module.Command, d time.Duration) {
 	c.use.add(now, d)
 	if c.turn != nil && !c.server.stats.isLong(cmd) {

@@ -8,7 +8,7 @@ import (
 	"github.com/sievekv/sievekv/internal/live"
 )
 
-// Live returns what pages show of the server. See package dashboard.
+// Live returns the facts about the server that pages show. See package dashboard.
 func (s *Server) Live() live.Server { return liveServer{s} }
 
 type liveServer struct{ *Server }
@@ -66,7 +66,7 @@ func (s liveServer) Clients(most int) (list []live.Client, all int) {
 	return list[:min(len(list), most)], len(open)
 }
 
-// live returns what CLIENT LIST shows of a connection.
+// live returns the facts about a connection that CLIENT LIST shows.
 func (c *conn) live(now time.Time) live.Client {
 	a := &c.about
 	a.mu.Lock()

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// MetricsOptions say whom MetricsHandler answers, and what it shows. The zero value and nil mean the defaults.
+// MetricsOptions say which requests MetricsHandler answers, and what it shows. The zero value and nil mean the
+// defaults.
 type MetricsOptions struct {
 	// Password is what requests for /metrics must give, as a bearer token or by basic authentication with any name.
 	// Default none.
@@ -93,7 +94,7 @@ func (o *MetricsOptions) refusal(s *Server, r *http.Request) (status int, why st
 	return s.checkPassword(r, "", "metrics", func() bool { return o.lets(r) })
 }
 
-// needsPassword is what a request without the right password for something is told.
+// needsPassword is the text for a request without the right password for something.
 func needsPassword(what string) string { return what + " need a password" }
 
 // checkPassword is refusal for a request that gives a password of a user for something, which right checks.

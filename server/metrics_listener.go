@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// MetricsListener returns l limited to 16 connections at a time, or fewer if the limit of open files is below 256.
-// When there are more, it closes the connection that has been idle, without a request, for longest, but for at least
-// a tenth of a second. It closes connections that have received metrics, such as that of a Prometheus between two
-// scrapes, only if they are more than half. While no connection can be closed, the next one is accepted and waits.
+// MetricsListener returns l limited to 16 connections at a time, or fewer if the limit of open files is below 256. When
+// there are more, it closes the connection that has been idle, without a request, for longest, but for at least a tenth
+// of a second. It closes connections that have received metrics, such as a Prometheus between two scrapes, only if they
+// are more than half. While no connection can be closed, the next one is accepted and waits.
 //
 // The http.Server needs MetricsConnContext, so that the listener knows which connections are idle.
 func (s *Server) MetricsListener(l net.Listener) net.Listener {
@@ -60,7 +60,7 @@ type boundedListener struct {
 	taken int // places
 	known int // places of connections that have received metrics
 
-	// The idle connections, *boundedConn, the longest idle in front: those that have received metrics, and the
+	// The idle connections, *boundedConn, the longest idle in front: connections that have received metrics, and the
 	// others.
 	idleKnown, idle list.List
 }

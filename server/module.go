@@ -97,7 +97,7 @@ func commands() []module.Command {
 	}
 }
 
-// onConn makes a command handler of a function that needs the connection. A session without a connection, in the
+// onConn makes a command handler from a function that needs the connection. A session without a connection, in the
 // process that has the store open, gets an error.
 func onConn(f func(*conn, *module.Call) reply.Reply) func(*module.Call) reply.Reply {
 	if f == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// MONITOR: a client is told of the commands of all others, a line each. A command is told of once it has run or was queued, before
-// its client gets the reply. Passwords are left out as in SLOWLOG, and so are the commands of administrators as a whole. A client that does
-// not read fast enough is told so and closed: commands do not wait for it, and what waits to be sent is bounded.
+// MONITOR sends a client the commands of all others, a line each. It sends a command once it has run or was queued,
+// before its client gets the reply. It leaves out passwords as SLOWLOG does, and administrators' commands as a whole. A
+// client that reads too slowly is told so and closed: commands do not wait for it, and the waiting lines are bounded.
 
 // monitors are the clients that monitor.
 type monitors struct {
@@ -26,7 +26,7 @@ type monitors struct {
 // maxMonitored is how many bytes may wait to be sent to a client that monitors.
 const maxMonitored = 1 << 20
 
-// monitor is what a connection has to tell a client that monitors.
+// monitor has the lines that a connection must send to a client that monitors.
 type monitor struct {
 	conn *conn
 	cmd  *module.Command // MONITOR
@@ -55,7 +55,7 @@ func (m *monitors) remove(x *monitor) {
 	m.some.Store(len(m.all) > 0)
 }
 
-// monitored tells those who monitor of a command of this connection that has run or was queued.
+// monitored tells the monitoring clients of a command of this connection that has run or was queued.
 func (c *conn) monitored(words [][]byte, at time.Time) {
 	m := &c.server.monitors
 	if !m.some.Load() {
@@ -91,7 +91,7 @@ func monitorLine(from string, words []string, at time.Time) []byte {
 	return append(line, "\r\n"...)
 }
 
-// tell adds a line to what is to be sent, and wakes the connection if it waits for its client.
+// tell adds a line to the waiting ones, and wakes the connection if it waits for its client.
 func (x *monitor) tell(line []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -104,7 +104,7 @@ func (x *monitor) tell(line []byte) {
 	x.wake()
 }
 
-// end has the connection end with an error.
+// end makes the connection end with an error.
 func (x *monitor) end(failure string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

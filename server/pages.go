@@ -7,8 +7,8 @@ import (
 	"github.com/sievekv/sievekv/internal/live"
 )
 
-// PagesHandler returns a handler that bounds the requests for pages about the server as those for metrics are bounded. The http.Server has a
-// MetricsListener and MetricsConnContext. Next decides about each request by Viewer.
+// PagesHandler returns a handler that bounds the requests for pages about the server as for metrics. The http.Server
+// has a MetricsListener and MetricsConnContext. Next decides about each request by Viewer.
 func (s *Server) PagesHandler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r.Context())
@@ -22,9 +22,10 @@ func (s *Server) PagesHandler(next http.Handler) http.Handler {
 	})
 }
 
-// Viewer returns the user of the server who sends a request, by basic authentication: Options.Authorize of package dashboard. Without a
-// name it is the default user, and without a password too, if he needs none and the request is of this machine. Wrong passwords are
-// delayed as those for metrics. The password is given again with each request, so it must come over TLS or from this machine.
+// Viewer returns the user of the server who sends a request, by basic authentication: Options.Authorize of package
+// dashboard. Without a name it is the default user, and without a password too, if that user needs none and the request
+// comes from this machine. Wrong passwords are delayed as for metrics. The password is given again with each request,
+// so it must come over TLS or from this machine.
 func (s *Server) Viewer(r *http.Request) (live.Viewer, error) {
 	name, password, given := r.BasicAuth()
 	if name == "" {

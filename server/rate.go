@@ -36,7 +36,7 @@ func (r *rate) note(at time.Duration, total func() uint64) bool {
 }
 
 // perSecond returns the rate since the sample before the last one, or since the last one if that is older than two
-// seconds; what ran in less than a second counts as if it had taken one.
+// seconds; commands of less than a second count as if they had taken one.
 func (r *rate) perSecond(now time.Duration, total uint64) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

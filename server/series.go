@@ -13,7 +13,7 @@ import (
 // together if the command has a way to do so (module.Command.Series). Nothing else changes for the client: the replies
 // are those of the commands one after the other, each is counted, and each needs the user's permission. A crash leaves
 // all of them or none, or a prefix, as it may without this. A client that is killed meanwhile gets no reply, and all
-// commands of the series may have run, as the command that runs may otherwise.
+// commands of the series may have run, as one command may have without a series.
 
 // next returns the next command, as the Decoder does. It is after if there is one.
 func (c *conn) next() (words [][]byte, ok bool, err error) {
@@ -33,7 +33,7 @@ func (c *conn) mayJoin(cmd *module.Command, words [][]byte) bool {
 // manySeries has memory for series. A connection has one only while it runs commands.
 var manySeries = sync.Pool{New: func() any { return new(module.Series) }}
 
-// executeNext runs a command, and with it those that follow it in the buffer if they are a series.
+// executeNext runs a command, together with the commands that follow it in the buffer if they are a series.
 func (c *conn) executeNext(words [][]byte) {
 	cmd := c.server.host.Command(words[0])
 	if cmd == nil || cmd.Series == nil || c.in.Buffered() == 0 || !c.mayJoin(cmd, words) {
@@ -52,8 +52,8 @@ func (c *conn) executeNext(words [][]byte) {
 	c.execute(cmd, s.Words(0)) // words is no longer valid
 }
 
-// gather puts a command that may be part of a series, and those that follow it in the buffer, into s. The first command
-// that does not belong to the series is in c.after then.
+// gather puts a command that may be part of a series, and the commands that follow it in the buffer, into s. It leaves
+// the first command that does not belong to the series in c.after.
 func (c *conn) gather(s *module.Series, cmd *module.Command, words [][]byte) {
 	s.Add(words)
 	key := s.Words(0)[cmd.FirstKey]
@@ -118,7 +118,7 @@ func (c *conn) executeSeries(cmd *module.Command, s *module.Series) {
 }
 
 // noteSlow puts the commands of a series into the slow log: all if each was slow on average, or else the first one, if
-// all together were slow. Then one may have waited for what the others found done.
+// all together were slow, because that one may have waited and the others not.
 func (c *conn) noteSlow(cmd *module.Command, s *module.Series, begin time.Time, took time.Duration) {
 	log := &c.server.slow
 	each := took / time.Duration(s.Len())

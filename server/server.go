@@ -361,7 +361,7 @@ var ErrStuck = errors.New("server: gave up waiting")
 // is committed. The store stays open.
 //
 // Shutdown waits at most a second and a half longer than ctx. If commands or the disk take longer, the error is
-// ErrStuck; closing the store may then take for ever, because it waits for commands too. Otherwise the error is that
+// ErrStuck; closing the store may then take for ever, because it waits for commands too. Otherwise it returns the error
 // of ctx or of the sync.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.warnings.end()

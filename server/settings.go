@@ -7,7 +7,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// The names of the settings: those of Redis where Redis has them.
+// The names of the settings, as in Redis where Redis has them.
 const (
 	maxClientsSetting    = "maxclients"
 	timeoutSetting       = "timeout"

@@ -33,14 +33,14 @@ const (
 	slowWordSize = 128
 )
 
-// keeps reports whether a command is slow that took so long.
+// keeps reports whether a command that took this long is slow.
 func (l *slowLog) keeps(s *Server, took time.Duration) bool {
 	least := s.slowerThan()
 	return least >= 0 && took >= time.Duration(least)*time.Microsecond
 }
 
-// add keeps a command if it took at least as long as the setting says. It keeps no unknown one, whose name and arguments
-// may be a password that was to be given by AUTH.
+// add keeps a command if it took at least as long as the setting says. It keeps no unknown command, whose name and
+// arguments may be a password meant for AUTH.
 func (l *slowLog) add(c *conn, cmd *module.Command, words [][]byte, at time.Time, took time.Duration) {
 	if cmd == nil || !l.keeps(c.server, took) {
 		return
@@ -74,10 +74,11 @@ func slowCopy(cmd *module.Command, words [][]byte) []string {
 	return kept
 }
 
-// aboutUsers are the commands whose arguments may be passwords, also in the place of something else, as of a user's name.
+// aboutUsers are the commands whose arguments may be passwords, also in the place of something else, such as a user's
+// name.
 var aboutUsers = map[string]bool{"AUTH": true, "HELLO": true, "ACL": true, "CONFIG": true, "CLIENT": true}
 
-// withoutSecrets returns the words of a command without those that may be passwords.
+// withoutSecrets returns the words of a command without words that may be passwords.
 func withoutSecrets(cmd *module.Command, words [][]byte) [][]byte {
 	known := 1
 	if hasSubcommand(cmd, words) {

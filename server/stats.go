@@ -107,8 +107,8 @@ func (s *stats) refuse(cmd *module.Command, failure reply.Reply) {
 	s.of(cmd).errors.countIn(failure)
 }
 
-// countErrors counts the errors in the reply of a command that ran, and returns 1 if it has failed. Those of the
-// commands that EXEC runs have been counted as theirs.
+// countErrors counts the errors in the reply of a command that ran, and returns 1 if it has failed. Errors of the
+// commands that EXEC runs were counted for these commands.
 func (s *stats) countErrors(cmd *module.Command, r reply.Reply) (failed int) {
 	if cmd.Name == "EXEC" && !r.IsError() || !s.of(cmd).errors.countIn(r) {
 		return 0
@@ -116,7 +116,7 @@ func (s *stats) countErrors(cmd *module.Command, r reply.Reply) (failed int) {
 	return 1
 }
 
-// countSeries counts calls of a command that took so long together.
+// countSeries counts calls of a command that took the given time together.
 func (s *stats) countSeries(cmd *module.Command, calls int, took time.Duration, failed int) {
 	c, n := s.of(cmd), uint64(calls)
 	c.calls.Add(n)
@@ -137,7 +137,7 @@ func (s *stats) countKeys(session *module.Session) {
 	}
 }
 
-// reset sets all counts to 0, so long after the start of the server.
+// reset sets all counts to 0, at a time after the start of the server.
 func (s *stats) reset(now time.Duration) {
 	for _, n := range []*atomic.Uint64{&s.accepted, &s.refused, &s.limited, &s.protocolErrors, &s.deniedCommands, &s.deniedKeys, &s.wrongPasswords, &s.handshakes, &s.closedStrangers, &s.unknown, &s.bytesIn, &s.bytesOut, &s.keysFound, &s.keysMissing} {
 		n.Store(0)
@@ -220,7 +220,7 @@ func (s *stats) failures(kind int) uint64 {
 	return n
 }
 
-// tick does what is to be done from time to time while commands run.
+// tick does periodic work while commands run.
 func (s *Server) tick(now time.Time) {
 	if s.stats.rate.note(now.Sub(s.started), s.stats.total) {
 		s.filters.tick(s)

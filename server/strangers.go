@@ -12,10 +12,10 @@ import (
 // handshake. Their number bounds the memory they hold together, because each holds little: a goroutine, a buffer of
 // resp.UnauthenticatedLimits, and replies of strangerBatch.
 //
-// At that number, a new stranger replaces the oldest one of the address that has most of them. Attackers can take all
+// At the most strangers, a new one replaces the oldest of the address that has most of them. Attackers can take all
 // places, and if the server refused new strangers then, no client could log in any more. A client that gives its
-// password at once has logged in before it is the oldest of its address, and one whose address has few strangers is
-// not replaced at all.
+// password at once has logged in before it is the oldest of its address, and one whose address has few strangers is not
+// replaced at all.
 //
 // A stranger that waits for a delayed answer to a password keeps its place meanwhile, and is then the newest of its
 // address: otherwise a client that shares its address with an attacker would be replaced before it has its answer.
@@ -93,7 +93,7 @@ func (s *Server) makeRoom(stranger bool) (replaced []*conn, ok bool) {
 
 // awaitRoom runs before the server adds an accepted connection. It waits until there is room for a stranger, or until
 // the stranger that the connection is to replace has had limits.grace, or is of another address, with more strangers.
-// So each client of a crowd that connects at once has that much time to log in, and an attacker that only connects is
+// So each client of a crowd that connects at once has this time to log in, and an attacker that only connects is
 // accepted no faster.
 func (s *Server) awaitRoom(from net.Addr) {
 	for {
@@ -173,7 +173,7 @@ func (s *Server) leavePlace(c *conn) {
 	c.place, c.answered = nil, false
 }
 
-// awaitAnswer says whether a stranger waits for a delayed answer from now on.
+// awaitAnswer notes whether a stranger waits for a delayed answer from now on.
 func (s *Server) awaitAnswer(c *conn, waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +196,7 @@ func (s *Server) countStrangers() int {
 	return s.strangers.total
 }
 
-// setStranger says whether the connection is a stranger from now on.
+// setStranger notes whether the connection is a stranger from now on.
 func (c *conn) setStranger(stranger bool) {
 	if stranger == c.stranger {
 		return

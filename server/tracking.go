@@ -16,17 +16,17 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// CLIENT TRACKING: a client that keeps in its own memory what it has read is told when a key that it has read is changed.
+// CLIENT TRACKING: a client that caches what it has read is told when a key that it has read changes.
 //
-// A key is entered before the command that reads it runs. A commit tells of a key once lookups see what it changed. So
-// either the command sees the commit, or the client is told of it. It is told after the reply to the command: a connection
-// sends what it has to tell between batches, when the replies to all commands that have run are sent. So no client keeps what
-// it read earlier and misses the change.
+// A key is entered before the command that reads it runs. A commit tells of a key once lookups see the change. So
+// either the command sees the commit, or the client is told of it. The client is told after the reply to the command: a
+// connection sends such messages between batches, when the replies to all commands that have run are sent. So no client
+// keeps an old value and misses the change.
 //
-// A key that is told of is entered no more. So what waits to be told is bounded by what was entered, and the table is
-// bounded by a setting: when it is full, clients are told that a key has changed that has not.
+// A key leaves the table when its clients are told. So waiting messages are bounded by the keys entered, and a setting
+// bounds the table: when it is full, clients are told of a change of a key that has not changed.
 
-// trackers has the keys that clients have read. It is in shards, each with a lock, as every commit looks into it.
+// trackers has the keys that clients have read. It is in shards, each with a lock, because every commit looks into it.
 type trackers struct {
 	clients atomic.Int64
 	units   atomic.Int64 // of memory: see unitsOf
@@ -46,10 +46,10 @@ func (t *trackers) of(key string) *trackerShard {
 	return &t.shards[maphash.String(trackerSeed, key)%numTrackerShards]
 }
 
-// unitsOf is what a key counts for each client that has read it: about 300 bytes are a unit.
+// unitsOf is the number of units that a key counts for each client that has read it: about 300 bytes are a unit.
 func unitsOf(key string) int64 { return 1 + int64(len(key))/256 }
 
-// add enters a key for a client. The table keeps to most units: if there is no room, other keys make some, and their
+// add enters a key for a client. The table keeps to most units: if there is no room, other keys leave, and their
 // clients are told.
 func (t *trackers) add(x *tracker, key string, most int64) {
 	s := t.of(key)
@@ -133,7 +133,7 @@ func (t *trackers) keys() (n int) {
 	return n
 }
 
-// tracker is what a connection that tracks has to tell its client.
+// tracker has the keys that a tracking connection must tell its client.
 type tracker struct {
 	conn *conn
 
@@ -149,7 +149,7 @@ type tracker struct {
 	reading bool                // the connection waits for its client; guarded by mu
 }
 
-// tell notes that a key is to be told, and wakes the connection if it waits for its client.
+// tell notes a key to tell, and wakes the connection if it waits for its client.
 func (x *tracker) tell(key string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -169,14 +169,14 @@ func (x *tracker) tell(key string) {
 	x.wake()
 }
 
-// maxPending is how many bytes of keys wait to be told one by one, about 1000 short keys. If there are more, the client is told
-// that all have changed.
+// maxPending is how many bytes of keys wait to be told one by one, about 1000 short keys. If there are more, the client
+// is told that all keys have changed.
 const (
 	maxPending   = 64 << 10
 	pendingBytes = 64 // of a key, besides its own
 )
 
-// tellAll notes that all keys are to be told.
+// tellAll notes that the client must be told of all keys.
 func (x *tracker) tellAll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -210,7 +210,7 @@ func (x *tracker) endRead() bool {
 	return len(x.pending) > 0 || x.all
 }
 
-// appendPending appends what is to be told, as pushes of RESP3, and forgets it.
+// appendPending appends the waiting keys, as pushes of RESP3, and forgets them.
 func (x *tracker) appendPending(dst []byte) []byte {
 	x.mu.Lock()
 	pending, all := x.pending, x.all
@@ -299,16 +299,16 @@ func (s *Server) observe(n int64) {
 	s.trackers.Flushed() // what clients that are gone have read
 }
 
-// teller is what has something to tell the client while the connection waits for it: a tracker, or a monitor.
+// teller has messages for the client while the connection waits for it: a tracker, or a monitor.
 type teller interface {
 	beginRead() bool // notes that the connection waits, unless there is something to tell
 	endRead() bool   // reports whether there is
 	appendPending(dst []byte) []byte
 }
 
-// readTelling is readUntil for a client that tracks or monitors. Before it waits for the client, and meanwhile, it tells what is to be
-// told. What was to be told when bytes came is told before the replies to the commands in them: the client may have sent
-// these because it knows of the change.
+// readTelling is readUntil for a client that tracks or monitors. Before it waits for the client, and meanwhile, it
+// sends the waiting messages. Messages that waited when bytes came are sent before the replies to the commands in these
+// bytes: the client may have sent the commands because it knows of the change.
 func (c *conn) readTelling(x teller, deadline time.Time) (n int, err error) {
 	for {
 		if err := c.net.SetReadDeadline(deadline); err != nil {

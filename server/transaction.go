@@ -46,8 +46,8 @@ func (c *conn) releaseTransaction() {
 	one.end()
 }
 
-// runsLong reports whether a command runs now that is expected to take long: MULTI has it queued, and EXEC runs what is
-// queued.
+// runsLong reports whether a command that runs now is expected to take long. MULTI only queues commands; EXEC runs
+// them.
 func (c *conn) runsLong(cmd *module.Command) bool {
 	isLong := c.server.stats.isLong
 	if cmd != nil && cmd.Name == "EXEC" {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// warnings tells an operator what clients do. Clients decide how often that happens, so of each kind of message the first is
-// logged at once, and of those that come in the second after a line only the last, when that second is over, with the
-// number of those left out. So each message is logged or counted, also if no other comes after it.
+// warnings tells an operator what clients do. Clients decide how often that happens. So the first message of a kind is
+// logged at once, and of the messages in the second after a line only the last, when that second is over, with the
+// number of messages left out. Each message is logged or counted, also if no other comes after it.
 type warnings struct {
 	logger *slog.Logger
 	mu     sync.Mutex
@@ -17,7 +17,7 @@ type warnings struct {
 	ended  bool               // nothing is held back any more; guarded by mu
 }
 
-// recent is what came since the last line of a kind.
+// recent is the messages since the last line of a kind.
 type recent struct {
 	last  func(attributes ...any) // logs the last message, nil if none came
 	count int
@@ -65,7 +65,7 @@ func (w *warnings) release(kind string) {
 	r.timer.Reset(warningEvery)
 }
 
-// log logs what came, if anything did.
+// log logs the messages that came, if any did.
 func (r *recent) log() {
 	switch {
 	case r.count > 1:
@@ -76,7 +76,7 @@ func (r *recent) log() {
 	r.last, r.count = nil, 0
 }
 
-// end logs what is held back. Later messages are logged at once.
+// end logs messages that were held back. Later messages are logged at once.
 func (w *warnings) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -55,8 +55,8 @@ func (c *conn) endWatch() {
 	}
 }
 
-// readAhead reads what the client sends, at most aheadBytes, so as to notice its end, at which the connection's context
-// ends. It returns true if there may be more.
+// readAhead reads what the client sends, at most aheadBytes, to notice its end, at which the connection's context ends.
+// It returns true if there may be more.
 func (c *conn) readAhead() (more bool) {
 	for len(c.ahead) < aheadBytes {
 		next := make([]byte, aheadBytes-len(c.ahead))

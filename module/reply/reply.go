@@ -308,7 +308,7 @@ func (r Reply) Size() int {
 func (r Reply) IsError() bool { return r.kind == KindError }
 
 // Full marks a reply that says that an item had no room in a filter. Commands say it in different words, and some by a
-// number or a boolean among those for other items. Errors tells them all.
+// number or a boolean among the answers for other items. Errors tells them all.
 func Full(r Reply) Reply {
 	r.full = true
 	return r
@@ -320,7 +320,7 @@ func (r Reply) IsFull() bool { return r.full }
 // errFull stands for a number or a boolean that Full has marked.
 var errFull = Full(Error("Filter is full"))
 
-// Errors returns the errors in a reply, in order: itself if it is one, and those among its elements, at any depth. For
+// Errors returns the errors in a reply, in order: itself if it is one, and errors among its elements, at any depth. For
 // a reply that is no error but was marked by Full, it returns an error that says the same.
 func (r Reply) Errors() iter.Seq[Reply] {
 	return func(yield func(Reply) bool) { r.eachError(yield) }

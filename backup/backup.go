@@ -31,10 +31,10 @@ type Options struct {
 }
 
 // Make makes a backup of an open store in dir, which must not exist; missing parents are made. Until the backup is
-// whole it has another name, which begins with that of dir. A process that is killed may leave such a directory; the
-// next Make of the same store and dir removes it. The errors are kv.ErrUnfinishedBackup with its cause, which is fs.ErrExist for a
-// dir that exists, also if it came while the backup was made, kv.ErrFailed and
-// kv.ErrClosed; after all of them there is nothing in dir.
+// whole it has another name, which begins with dir's. A process that is killed may leave such a directory; the next
+// Make of the same store and dir removes it. The errors are kv.ErrUnfinishedBackup with its cause, which is fs.ErrExist
+// for a dir that exists, also if it came while the backup was made, kv.ErrFailed and kv.ErrClosed; after all of them
+// there is nothing in dir.
 func Make(ctx context.Context, db *kv.DB, dir string, o Options) error {
 	if db.Options().InMemory {
 		return fromMemory(ctx, db, dir, o)
@@ -66,8 +66,8 @@ func fromMemory(ctx context.Context, db *kv.DB, dir string, o Options) error {
 }
 
 // WriteTo writes a backup to w as a tar archive, which Restore takes. The backup is made inside the store's directory
-// first, with links, and removed afterwards. The last entry of the archive has the SHA-256 of every other. The errors
-// are those of Make; what was written to w is of no use then.
+// first, with links, and removed afterwards. The last entry of the archive has the SHA-256 of every other. It returns
+// the errors of Make; the bytes written to w are then of no use.
 func WriteTo(ctx context.Context, db *kv.DB, w io.Writer, o Options) error {
 	return db.Archive(ctx, w, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx, db))
 }

@@ -27,8 +27,8 @@ var ErrArchive = errors.New("backup: bad archive")
 
 // Restore makes a store in dir from an archive. Dir must not exist; missing parents are made. The store is opened
 // before it gets its name: after an error there is nothing in dir. A process that is killed may leave a directory whose
-// name begins with that of dir, with ".partial-" behind it. The errors are ErrArchive, fs.ErrExist for a dir that exists, also if
-// it came meanwhile, those of kv.Open, and those of reading the archive and of the file system.
+// name is dir's with ".partial-" and more behind it. The errors are ErrArchive, fs.ErrExist for a dir that exists, also
+// if it came meanwhile, the errors of kv.Open, and errors of reading the archive and of the file system.
 func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("backup: restore: %w", dirsync.Taken(vfs.Default, dir, cmp.Or(err, fs.ErrExist)))

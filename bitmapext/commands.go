@@ -258,7 +258,7 @@ func opNamed(name []byte) (Op, bool) {
 	return 0, false
 }
 
-// operation parses an operation on so many bitmaps. The error is an error reply.
+// operation parses an operation on n bitmaps. The error is an error reply.
 func operation(c *module.Call, bitmaps int) (Op, *reply.Reply) {
 	op, ok := opNamed(c.Args[0])
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// mostStaged is the most bytes that are staged one by one. A string of which more change is written as a new object,
-// ahead of the commit.
+// mostStaged is the most bytes that are staged one by one. If more bytes of a string change, it is written as a new
+// object, ahead of the commit.
 const mostStaged = 64 << 10
 
 // few reports whether n bytes may be staged one by one. Most take a byte or two of the commit, and no more than four.
@@ -18,9 +18,9 @@ func few(w *kv.Writer, n int) bool {
 	return n <= MaxInline || n <= min(mostStaged, w.Room()/4)
 }
 
-// SetRange stages a string with the bytes from offset on overwritten, after zeros if the string is shorter than
-// offset, and returns its new length. An empty part changes nothing. The key keeps its expiry. The errors are
-// kv.ErrStringTooLong, kv.ErrWrongType and those of writing.
+// SetRange stages a string with the bytes from offset on overwritten, after zeros if the string is shorter than offset,
+// and returns its new length. An empty part changes nothing. The key keeps its expiry. The errors are
+// kv.ErrStringTooLong, kv.ErrWrongType and errors of writing.
 func SetRange(ctx context.Context, w *kv.Writer, key []byte, offset uint64, part []byte) (length uint64, err error) {
 	s, err := Staged(w, key)
 	if err != nil {
@@ -33,7 +33,7 @@ func SetRange(ctx context.Context, w *kv.Writer, key []byte, offset uint64, part
 }
 
 // Append stages a string with tail appended, and returns its new length. As in Redis, an empty tail is written too: a
-// missing key is made, and those that watch the key are told. The errors are those of SetRange.
+// missing key is made, and watchers of the key are told. It returns the errors of SetRange.
 func Append(ctx context.Context, w *kv.Writer, key, tail []byte) (length uint64, err error) {
 	s, err := Staged(w, key)
 	if err != nil {
@@ -79,8 +79,8 @@ func (s *String) setRange(ctx context.Context, w *kv.Writer, key []byte, offset 
 	return n, e.done()
 }
 
-// SetBit stages a string with a bit set or cleared, and returns what the bit was. A string that is too short gets
-// zeros up to the byte of the bit. The errors are those of SetRange.
+// SetBit stages a string with a bit set or cleared, and returns what the bit was. A string that is too short gets zeros
+// up to the byte of the bit. It returns the errors of SetRange.
 func SetBit(ctx context.Context, w *kv.Writer, key []byte, n uint64, on bool) (was bool, err error) {
 	s, err := Staged(w, key)
 	if err != nil {
@@ -277,7 +277,7 @@ func (e *editor) putInBlock(offset uint64, part []byte) error {
 	return e.w.SetSlots(e.s.object, l, blk, e.slots)
 }
 
-// done ends the changes. As in Redis, who watches the key is told of bytes that were written, though they are the same.
+// done ends the changes. As in Redis, watchers of the key are told of written bytes even if they are the same.
 func (e *editor) done() error {
 	if !e.wrote {
 		return nil

@@ -81,8 +81,8 @@ func fieldsIn(s *String, ops []field) ([]*int64, error) {
 	return answers, nil
 }
 
-// editFields stages operations of which some write, and answers them. The string is made long enough for all that
-// write. An answer is nil if the value does not fit, and the operation says to fail then.
+// editFields stages operations, some of which write, and answers them. It makes the string long enough for all that
+// write. An answer is nil if the value does not fit and the operation's overflow is FAIL.
 func editFields(ctx context.Context, w *kv.Writer, key []byte, ops []field) ([]*int64, error) {
 	s, err := Staged(w, key)
 	if err != nil {

@@ -39,7 +39,7 @@ func (op Op) String() string {
 // ErrOp is returned for an operation that does not exist, or that takes another number of bitmaps.
 var ErrOp = errors.New("bitmapext: bad operation")
 
-// check returns an error if the operation does not take so many bitmaps.
+// check returns an error if the operation does not take n bitmaps.
 func (op Op) check(n int) error {
 	least := 1
 	switch op {
@@ -145,7 +145,7 @@ func (c *combination) block(ctx context.Context, blk uint64) (some bool, err err
 func (c *combination) and(ctx context.Context, blk uint64) (some bool, err error) {
 	const (
 		mostScans = 2  // as many blocks as are read if the lines of none are known
-		fewLines  = 32 // so many are combined faster one by one
+		fewLines  = 32 // this number is combined faster one by one
 	)
 	common, scans := everyLine, 0
 	c.found = c.found[:0]
@@ -190,8 +190,8 @@ func (c *combination) and(ctx context.Context, blk uint64) (some bool, err error
 	return c.words.some(), nil
 }
 
-// fold makes a block that of AND, OR, XOR or DIFF of sources, and reports whether a bit of it is set. After AND and DIFF it
-// may be any block if none is. Found has the blocks of the sources that need not be loaded.
+// fold sets a block to the AND, OR, XOR or DIFF of sources, and reports whether a bit of it is set. After AND and DIFF
+// it may be any block if none is. Found has the blocks of the sources that need not be loaded.
 func (c *combination) fold(ctx context.Context, op Op, into *words, blk uint64, sources []*String, found []*words) (some bool, err error) {
 	step, rest := into.or, &zeros
 	switch op {
@@ -310,7 +310,7 @@ func (c *combination) each(ctx context.Context, f func(blk uint64) error) error 
 
 // Store stages the result of an operation on the bitmaps under sources under the key dst, in place of what is there,
 // and returns the length of the result in bytes. If it is 0, dst is removed. The errors are ErrOp, kv.ErrWrongType for
-// a source that is no string, and those of reading and writing.
+// a source that is no string, and errors of reading and writing.
 func Store(ctx context.Context, w *kv.Writer, op Op, dst []byte, sources ...[]byte) (length uint64, err error) {
 	return store(ctx, w, op, dst, sources, func(int) error { return nil })
 }

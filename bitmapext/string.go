@@ -29,8 +29,8 @@ type String struct {
 }
 
 // Look calls look with the string under a key. The string is valid during the call. A large string in a header is not
-// copied. All that look reads is as of one commit: if blocks change meanwhile, kv.DB.Read repeats the lookup. The errors
-// are kv.ErrWrongType and those of reading.
+// copied. All that look reads is as of one commit: if blocks change meanwhile, kv.DB.Read repeats the lookup. The
+// errors are kv.ErrWrongType and errors of reading.
 func Look(r kv.Reader, key []byte, look func(*String) error) error {
 	var answer error
 	o, err := r.Peek(key, func(value []byte) {

@@ -13,7 +13,7 @@ type words [block.MaxWords]uint64
 // zeros is a block without a set bit.
 var zeros words
 
-// set makes the words those of w, which may be nil for zeros. Commits may be changing w.
+// set copies w to the words; nil stands for zeros. Commits may be changing w.
 func (a *words) set(w *words) {
 	if w == nil {
 		*a = words{}
@@ -24,7 +24,7 @@ func (a *words) set(w *words) {
 	}
 }
 
-// setBytes makes the words those of up to 8,192 bytes, with zeros after them.
+// setBytes sets the words to up to 8,192 bytes, with zeros after them.
 func (a *words) setBytes(b []byte) {
 	n := len(b) / 8
 	for j := range n {

@@ -91,8 +91,8 @@ func backupPath(c *module.Call, name string) (string, error) {
 	return filepath.Join(top, name), nil
 }
 
-// isBackupName reports whether a client may give a backup that name. It must not lead elsewhere, nor mislead those who see
-// it in a list, or programs that read lists.
+// isBackupName reports whether a client may give a backup that name. It must not lead elsewhere, or mislead people who
+// see it in a list, or programs that read lists.
 func isBackupName(name string) bool {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	return len(name) <= 128 && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, `/\:`) &&

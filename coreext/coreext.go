@@ -1,5 +1,5 @@
 // Package coreext has the built-in commands: on keys and strings, on the connection, the server and its settings, and
-// the store's own SIEVE commands. If Redis has a command, its replies and errors are those of Redis.
+// the store's own SIEVE commands. If Redis has a command, its replies and errors are Redis's.
 package coreext
 
 import (

@@ -44,8 +44,8 @@ type meta struct {
 
 const metaVersion = 1
 
-// readMeta returns the meta record, or one without a filter if it is missing. Its generations then begin at the time,
-// with a random part, so that records of ids that somebody has left, who removed the meta record alone, mean nothing.
+// readMeta returns the meta record, or one without a filter if it is missing. Its generations then begin at the present
+// time, with a random part: if somebody has removed the meta record alone, the remaining records of ids mean nothing.
 func (g *Guard) readMeta(tx reader) (m meta, err error) {
 	stored, err := tx.Get(g.keys.meta)
 	if errors.Is(err, sievekv.ErrNotFound) {
@@ -209,7 +209,7 @@ func (g *Guard) add(tx *sievekv.Tx, id string, of, to []generation) error {
 	return tx.Set(g.keys.id+id, record)
 }
 
-// record returns those of the filters that have an id, by their numbers.
+// record returns the numbers of the filters that have an id.
 func (g *Guard) record(tx reader, id string, of []generation) (has []uint64, err error) {
 	stored, err := tx.Get(g.keys.id + id)
 	if err != nil && !errors.Is(err, sievekv.ErrNotFound) {

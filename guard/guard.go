@@ -88,7 +88,7 @@ type opened struct {
 // PutVia, RemoveVia and Rebuild always reach stable storage.
 //
 // The errors are sievekv.ErrOptions, which lists every option out of range, and is sievekv.ErrConfig too if Capacity or
-// ErrorRate is, ErrOpen, and those of sievekv.DB.Update.
+// ErrorRate is, ErrOpen, and errors of sievekv.DB.Update.
 func New(db *sievekv.DB, name string, o Options) (*Guard, error) {
 	o, err := o.withDefaults(name)
 	if err != nil {
@@ -145,8 +145,8 @@ func (g *Guard) use() error {
 }
 
 // Get returns the value of an id; the caller may change the slice. If the filter says that the id is absent, it returns
-// ErrNotFound at once, itself, so that no error is made. A value past its soft TTL is returned at once, too, and is loaded
-// anew in the background. So is a stale value that a call of GetMany is loading with others.
+// ErrNotFound at once, itself, so that no error is made. A value past its soft TTL is returned at once, too, and is
+// loaded again in the background. A stale value that a call of GetMany is loading with others is also returned at once.
 //
 // Otherwise Get waits for a load. If the context ends before, Get returns the context's error, and the load goes on. If the
 // source fails, Get returns a stale value if there is one, or the error of Load, or ErrUnavailable. The error is

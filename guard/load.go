@@ -165,8 +165,8 @@ func (g *Guard) loadMany(ctx context.Context, ids []string) ([]*load, error) {
 	return all, err
 }
 
-// joinMany joins the loads of ids, and returns them and those of them that are new, which the caller runs. After an error
-// some are missing.
+// joinMany joins the loads of ids, and returns all of them and the new ones, which the caller runs. After an error some
+// are missing.
 func (g *Guard) joinMany(ids []string) (all, own []*load, err error) {
 	all = make([]*load, len(ids))
 	for i, id := range ids {

@@ -38,10 +38,10 @@ var runs singleflight.Group
 //
 // For an effect in the store itself use OnceTx, which has no such gap.
 //
-// The answer is stored as JSON, and every caller gets its own copy. ttl is at least a millisecond; 0 means for ever. The
-// records are under keys that begin with "once:". A key is for Once or for OnceTx, not for both. The errors are f's,
-// ErrUnknown, the context's, those of encoding/json, those of the store, and sievekv.ErrOptions for a ttl out of range and
-// for an empty key: it is no key that somebody chose, and would give one caller the answer of another.
+// The answer is stored as JSON, and every caller gets its own copy. ttl is at least a millisecond; 0 means for ever.
+// The records are under keys that begin with "once:". A key is for Once or for OnceTx, not for both. The errors are
+// f's, ErrUnknown, the context's, errors of encoding/json and of the store, and sievekv.ErrOptions for a ttl out of
+// range and for an empty key: it is no key that somebody chose, and would give one caller the answer of another.
 func Once[T any](ctx context.Context, db *sievekv.DB, key string, ttl time.Duration, f func(ctx context.Context) (T, error)) (answer T, err error) {
 	if err := errors.Join(ctx.Err(), checkOnce("Once", key, ttl)); err != nil {
 		return answer, err
@@ -198,8 +198,8 @@ func OnceTx[T any](ctx context.Context, db *sievekv.DB, key string, ttl time.Dur
 	return answer, nil
 }
 
-// OnceForget removes the record of a key, so that Once and OnceTx run it again. It must not be called while the key runs.
-// The errors are sievekv.ErrOptions for an empty key, and those of the store.
+// OnceForget removes the record of a key, so that Once and OnceTx run it again. It must not be called while the key
+// runs. The errors are sievekv.ErrOptions for an empty key, and errors of the store.
 func OnceForget(db *sievekv.DB, key string) error {
 	if err := checkOnce("OnceForget", key, 0); err != nil {
 		return err

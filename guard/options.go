@@ -29,9 +29,9 @@ type Options struct {
 	// nil value without an error is an empty value. Load must return soon after its context ends.
 	Load func(ctx context.Context, id string) ([]byte, error)
 
-	// LoadMany returns the values of several different ids, up to those of one GetMany. An id that is not in the map is
-	// absent. Without LoadMany, GetMany calls Load for each id; without Load, Get calls LoadMany. One of the two is
-	// required.
+	// LoadMany returns the values of several different ids, at most the ids of one GetMany. An id that is not in the
+	// map is absent. Without LoadMany, GetMany calls Load for each id; without Load, Get calls LoadMany. One of the two
+	// is required.
 	LoadMany func(ctx context.Context, ids []string) (map[string][]byte, error)
 
 	// LoadTimeout ends the context of a load, and bounds the time that a load waits for its turn, and for Cache. Default 10

@@ -16,8 +16,8 @@ var background = context.Background()
 //
 // Put is for rows in the guard's store, and for a program that only wants an entry removed or an id added. For rows
 // elsewhere use PutVia. Gets that begin after Put has returned find the new value. Calls of Put, PutVia, Remove and
-// RemoveVia for the same id run one after the other. If the filter has no room for the id, Put drops the filter, and every
-// lookup is let through until Rebuild has made a larger one. The errors are those of sievekv.DB.Update, such as
+// RemoveVia for the same id run one after the other. If the filter has no room for the id, Put drops the filter, and
+// every lookup is let through until Rebuild has made a larger one. It returns errors of sievekv.DB.Update, such as
 // sievekv.ErrTooLarge for a value above 7 MiB, of Options.Cache, the context's, and ErrClosed.
 func (g *Guard) Put(ctx context.Context, id string, value []byte, row func(tx *sievekv.Tx) error) error {
 	return g.change(ctx, id, func() error {

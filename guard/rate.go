@@ -84,7 +84,7 @@ func (r *passRate) pass(id string) (rate float64, alarm bool) {
 	return r.rate(), alarm
 }
 
-// begin begins the measurement anew, as there is another filter.
+// begin begins the measurement again, because there is another filter.
 func (r *passRate) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

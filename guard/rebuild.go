@@ -12,29 +12,29 @@ import (
 	"github.com/sievekv/sievekv"
 )
 
-// Rebuild makes the filter anew from the ids of all rows, in any order, and then puts it in the place of the one in use, in
-// one commit. Lookups go on with the old filter meanwhile, or are all let through if there is none. Ids that are Put
-// meanwhile go into both filters. So after Rebuild the filter has all ids whose rows were there, and none that went away
-// before it began.
+// Rebuild fills a new filter with the ids of all rows, in any order, and then replaces the one in use by it, in one
+// commit. Lookups go on with the old filter meanwhile, or are all let through if there is none. Ids that are Put
+// meanwhile go into both filters. So after Rebuild the filter has all ids whose rows were there, and none that went
+// away before it began.
 //
 // ids must read the source when Rebuild ranges over it, not before. An error that it yields ends Rebuild, which returns it.
 //
-// A Rebuild that was ended, by an error, its context or a crash, is continued by the next one: the filter so far is kept,
-// and goes on taking what is Put. The next call needs all ids again, but those that are known cost little; RebuildFrom
-// need not read them again. Every commit has up to 1000 ids; Guard.Progress counts them. What went away between the two
-// calls may be in the filter: ids that were taken before and whose rows went away without a Remove, and from a Bloom filter
-// also those with one.
+// A Rebuild that was ended, by an error, its context or a crash, is continued by the next one: the filter so far is
+// kept, and goes on taking what is Put. The next call needs all ids again, but known ones cost little; RebuildFrom need
+// not read them again. Every commit has up to 1000 ids; Guard.Progress counts them. What went away between the two
+// calls may be in the filter: ids that were taken before and whose rows went away without a Remove, and from a Bloom
+// filter also those with one.
 //
 // If the ids outgrow the new filter, Rebuild drops it and returns an error that says so and names Capacity. The filter in
 // use stays. The error is sievekv.ErrFull or sievekv.ErrCannotGrow.
 //
-// The other errors are ErrRebuilding, ErrClosed, sievekv.ErrConfig, the context's, and those of the store.
+// The other errors are ErrRebuilding, ErrClosed, sievekv.ErrConfig, the context's, and errors of the store.
 func (g *Guard) Rebuild(ctx context.Context, ids iter.Seq2[string, error]) error {
 	return g.rebuild(ctx, false, func(string) iter.Seq2[string, error] { return ids })
 }
 
-// RebuildFrom is Rebuild for a source that has an order of ids that never changes, such as that of a primary key. from
-// returns the ids behind an id in that order, all of them for "". If an earlier RebuildFrom was ended, from gets the last id
+// RebuildFrom is Rebuild for a source whose ids have an order that never changes, such as a primary key's. from returns
+// the ids behind an id in that order, all of them for "". If an earlier RebuildFrom was ended, from gets the last id
 // that it has taken: rows with smaller ids that another program has written since are not seen. After such writes, and
 // after a PutVia that failed, call Rebuild.
 func (g *Guard) RebuildFrom(ctx context.Context, from func(after string) iter.Seq2[string, error]) error {
@@ -385,7 +385,7 @@ func (g *Guard) beginWarm(ctx context.Context, ids []string) (all, own []*load, 
 	return all, own, err
 }
 
-// awaitTurn waits until the limits allow a load, however long that takes. The errors are those of Warm.
+// awaitTurn waits until the limits allow a load, however long that takes. It returns the errors of Warm.
 func (g *Guard) awaitTurn(ctx context.Context) error {
 	if g.isOpen() {
 		return fmt.Errorf("%w: the breaker is open", ErrUnavailable)

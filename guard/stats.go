@@ -107,8 +107,8 @@ func (g *Guard) note(f *faults, what string, err error) {
 
 // NewCollector returns a Prometheus collector of guards, whose metrics begin with "sievekv_guard_" and have the label
 // "guard". It reads them when Prometheus asks. A registry may have several collectors, but each guard once. For guards
-// of two stores that have the same name, use prometheus.WrapRegistererWith. The metrics of the store are those of
-// sievekv.NewCollector.
+// of two stores that have the same name, use prometheus.WrapRegistererWith. sievekv.NewCollector has the metrics of the
+// store.
 func NewCollector(guards ...*Guard) prometheus.Collector {
 	c := make(collector, len(guards))
 	for i, g := range guards {

@@ -1,5 +1,5 @@
 // Package metrics gives the metrics of a store to Prometheus. Server.MetricsHandler of package server has them too,
-// with those of the server.
+// with the server's own.
 package metrics
 
 import (

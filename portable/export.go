@@ -5,8 +5,8 @@
 // A file has checksums throughout: damage is found, and named with its place. It is written and read chunk by chunk, so
 // that a filter of any size needs little memory. It does not have the expiry of the key, nor its name.
 //
-// The file of a filter with a keyed hash has the secret of the hash, as the store has: who can read the file can choose
-// items that collide.
+// The file of a filter with a keyed hash has the secret of the hash, as the store has: a person who can read the file
+// can choose items that collide.
 package portable
 
 import (
@@ -22,9 +22,9 @@ import (
 // blocksAtOnce is how many blocks are read from the store before they are written.
 const blocksAtOnce = 16
 
-// Export writes what is under a key to w, as of one commit. Other operations go on meanwhile. After an error what was
-// written to w is of no use. The errors are kv.ErrNotFound, kv.ErrTooLarge for a filter of so many layers that the header
-// of a file has no room for them, those of reading the store, and those of w.
+// Export writes what is under a key to w, as of one commit. Other operations go on meanwhile. After an error the bytes
+// written to w are of no use. The errors are kv.ErrNotFound, kv.ErrTooLarge for a filter with more layers than the
+// header of a file has room for, errors of reading the store, and w's.
 func Export(ctx context.Context, db *kv.DB, key []byte, w io.Writer) error {
 	return db.View(ctx, func(tx *kv.Transaction) error { return ExportFrom(ctx, tx, key, w) })
 }

@@ -39,8 +39,8 @@ type blocks struct {
 	places  []uint32 // of each block in the lists, from 1; 0 for zeros. Nil if few blocks are in the lists
 }
 
-// stored is a block: its words or, if a file has so many blocks with so little in them that they would take far more
-// memory than the file, its bytes.
+// stored is a block: its words or, if the words of a file's many nearly empty blocks would take far more memory than
+// the file, its bytes.
 type stored struct {
 	words []uint64
 	value []byte
@@ -52,9 +52,9 @@ const (
 	perByte   = 16
 )
 
-// ReadFilter reads a filter from a file that Export has written. The errors are ErrDamaged, kv.ErrWrongType for the file
-// of a string, kv.ErrUnsupportedVersion for a file of a newer version, kv.ErrNoModule for a type that is not built in, and
-// those of reading.
+// ReadFilter reads a filter from a file that Export has written. The errors are ErrDamaged, kv.ErrWrongType for the
+// file of a string, kv.ErrUnsupportedVersion for a file of a newer version, kv.ErrNoModule for a type that is not built
+// in, and errors of reading.
 func ReadFilter(r io.Reader) (*Filter, error) {
 	f := new(Filter)
 	if _, err := f.ReadFrom(r); err != nil {

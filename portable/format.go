@@ -12,8 +12,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// A file, of one filter, bitmap or string. Never reuse or renumber a value. Integers are little-endian; a uvarint is
-// that of encoding/binary.
+// A file, of one filter, bitmap or string. Never reuse or renumber a value. Integers are little-endian; a uvarint is as
+// in encoding/binary.
 //
 //	size  field
 //	8     magic: 0x89 "SVKF" 0x0d 0x0a 0x1a
@@ -201,7 +201,7 @@ type decoder struct {
 	chunk  []byte
 }
 
-// prefix reads what comes before the chunks. The errors are ErrDamaged, kv.ErrUnsupportedVersion and those of reading.
+// prefix reads what comes before the chunks. The errors are ErrDamaged, kv.ErrUnsupportedVersion and errors of reading.
 func (d *decoder) prefix() error {
 	var b [prefixLen]byte
 	n, err := io.ReadFull(d.r, b[:])
@@ -223,7 +223,7 @@ func (d *decoder) prefix() error {
 	return nil
 }
 
-// next reads a chunk. The payload is valid until the next call. The errors are ErrDamaged and those of reading.
+// next reads a chunk. The payload is valid until the next call. The errors are ErrDamaged and errors of reading.
 func (d *decoder) next() (kind byte, payload []byte, err error) {
 	if d.chunk == nil {
 		d.chunk = make([]byte, chunkHead+maxPayload+checksumLen)

@@ -31,8 +31,8 @@ type ImportOptions struct {
 // ahead of the commit, and belong to no key until then: what a crash or an error leaves of them is reclaimed.
 //
 // The errors are ErrDamaged, kv.ErrExists, kv.ErrUnsupportedVersion for a file of a newer version, kv.ErrNoModule for a
-// type that the store does not know, kv.ErrOptions and kv.ErrTooLarge; with Merge kv.ErrWrongType and those of the
-// filter's Merge; and those of reading and writing.
+// type that the store does not know, kv.ErrOptions and kv.ErrTooLarge; with Merge kv.ErrWrongType and errors of the
+// filter's Merge; and errors of reading and writing.
 func Import(ctx context.Context, db *kv.DB, level kv.Durability, key []byte, r io.Reader, o ImportOptions) error {
 	if o.Replace && o.Merge {
 		return fmt.Errorf("%w: ImportOptions has Replace and Merge, want at most one of them", kv.ErrOptions)

@@ -82,7 +82,7 @@ func newReading(ctx context.Context, from io.Reader) *reading {
 }
 
 // open reads a file up to the header chunk, and opens the object. The errors are ErrDamaged, kv.ErrUnsupportedVersion,
-// kv.ErrNoModule, and those of reading.
+// kv.ErrNoModule, and errors of reading.
 func (r *reading) open(t types) error {
 	if err := r.in.prefix(); err != nil {
 		return err
@@ -90,8 +90,8 @@ func (r *reading) open(t types) error {
 	return r.header(t)
 }
 
-// rest reads a file to its end after open, and gives what it has to the sink. The sink must not use what it was given if
-// rest returns an error. The errors are ErrDamaged, and those of the sink, of reading and of the context.
+// rest reads a file to its end after open, and gives its content to the sink. The sink must not use the content if rest
+// returns an error. The errors are ErrDamaged, and errors of the sink, of reading and of the context.
 func (r *reading) rest() error {
 	for {
 		if err := r.ctx.Err(); err != nil {
@@ -265,7 +265,7 @@ type Info struct {
 	Whole     bool        // all of it was read, and every checksum holds
 }
 
-// Describe reads a file without a store, checks all of it, and describes it. With an error, the Info has what was
-// found out before. The errors are ErrDamaged, kv.ErrUnsupportedVersion for a file of a newer version, kv.ErrNoModule
-// for a type that is not built in, and those of reading.
+// Describe reads a file without a store, checks all of it, and describes it. With an error, the Info has the facts
+// found before it. The errors are ErrDamaged, kv.ErrUnsupportedVersion for a file of a newer version, kv.ErrNoModule
+// for a type that is not built in, and errors of reading.
 func Describe(ctx context.Context, r io.Reader) (Info, error) { return read(ctx, r, own()) }

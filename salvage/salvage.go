@@ -4,9 +4,9 @@
 // # What is recovered
 //
 // A key is recovered if all that is stored of it can be read, and nothing that cannot be read may be a newer version of
-// it: see package internal/storage/remains. All other keys are named, and left out. So a recovered string is the newest one,
-// and a recovered filter has every item that was added to it. A filter of which LOADCHUNK has not brought all bytes yet
-// is not recovered: no lookup finds its key. Report.Loading has the names.
+// it: see package internal/storage/remains. All other keys are named, and left out. So a recovered string is the newest
+// one, and a recovered filter has every item that was added to it. A filter that LOADCHUNK has not loaded to its end is
+// not recovered: no lookup finds its key. Report.Loading has the names.
 //
 // With Options.Lossy the others are recovered too, as far as they can be read. Such a filter may miss items that were
 // added to it. It is marked: INFO and SIEVE.STATS say so, and copies and merged filters are marked too. Such a string
@@ -62,11 +62,11 @@ type Key = check.Key
 // Report is what Recover has done.
 type Report struct {
 	Damage    []string // what is wrong with files
-	Recovered uint64   // keys, those of Lossy included
+	Recovered uint64   // keys, with the keys in Lossy
 	Lossy     []Key    // recovered though they are not whole
 	Left      []Key    // left out
 	Loading   []Key    // left out too: LOADCHUNK had not brought all bytes of these filters, so their keys were not there yet
-	Missing   uint64   // so many keys may be lost with their names
+	Missing   uint64   // the number of keys that may be lost with their names
 	Unknown   bool     // there may be more such keys: their number is lost too
 	Earlier   bool     // the end of the log is lost: the new store is an earlier state, and all filters are marked lossy
 	Changed   []string // if Earlier: keys that lost commits have changed, of those commits that can still be read
@@ -285,10 +285,10 @@ func open(ctx context.Context, dir string, o kv.Options, deep remains.Deep) (*le
 	return l, nil
 }
 
-// Recover makes a store in newDir, which must not exist, of what can be recovered of the one in dir; missing parents are
-// made. The store in newDir appears when it is whole and on stable storage. A process that is killed may leave a directory
-// whose name begins with that of newDir, with ".partial-" behind it. The options of the new store are o, with the same file
-// system for both.
+// Recover makes a store in newDir, which must not exist, from what it can recover of the store in dir; it makes missing
+// parents. The store in newDir appears when it is whole and on stable storage. A process that is killed may leave a
+// directory whose name is newDir's with ".partial-" and more behind it. The options of the new store are o, with the
+// same file system for both.
 func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options) (report *Report, err error) {
 	if o.FS == nil {
 		o.FS = vfs.Default

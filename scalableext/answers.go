@@ -45,8 +45,8 @@ func Done(err error) reply.Reply {
 	return reply.OK
 }
 
-// Absent reports whether commands answer this error of a lookup as if the item were absent, as RedisBloom does: it is
-// that of a missing key, or of a key of another type.
+// Absent reports whether commands answer this error of a lookup as if the item were absent, as RedisBloom does: the key
+// is missing, or has another type.
 func Absent(err error) bool {
 	return errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrWrongType)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// A layer is an array of bytes, that of its blocks one after another. Dumps have it as it is. In a layer with the
-// compatible layout byte j of the array is byte j%8192 of block j/8192.
+// A layer is an array of bytes: its blocks one after another. Dumps have it as it is. In a layer with the compatible
+// layout byte j of the array is byte j%8192 of block j/8192.
 
 const (
 	lineLen  = block.LineBits / 8
@@ -69,8 +69,8 @@ func LayerBytes(r Loader, o *kv.Object, l *kv.Layer, at, end uint64, charge func
 	return b, nil
 }
 
-// EachStretch calls change for each block of which data, which begins at a byte of a layer, has some bytes. It gives the
-// bytes that are there now, and those of data. Both are valid during the call.
+// EachStretch calls change for each block that data, which begins at a byte of a layer, overlaps. It passes the present
+// bytes and the bytes of data. Both are valid during the call.
 func EachStretch(r Loader, o *kv.Object, l *kv.Layer, at uint64, data []byte, change func(p Stretch, was, is []byte) error) error {
 	var was []byte
 	for end := at + uint64(len(data)); at < end; {

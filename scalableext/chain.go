@@ -19,7 +19,7 @@ type Chain[L any] struct {
 
 	Log     *kv.Layer // nil unless the chain has a log, see type Log
 	Filling *L        // the layer that is being filled from the log, nil if there is none
-	Base    int       // so many of the oldest layers have items that the log does not have
+	Base    int       // the number of the oldest layers, with items that the log does not have
 }
 
 // Open decodes the parameters of an object, and opens its layers with open. Its errors wrap kv.ErrCorrupt or

@@ -11,8 +11,8 @@ import (
 // with Open, decodeParams and the type's decodeLayerParams. Its Check checks the counters, with Range. Whether counters say
 // what the blocks have is another question, for the type's Verify: no code relies on it.
 
-// MaxCount is above every counter that counts items, additions or deletions: sums of those of all layers, times 8, do not
-// overflow.
+// MaxCount is above every counter that counts items, additions or deletions: sums of such counters of all layers, times
+// 8, do not overflow.
 const MaxCount = 1 << 52
 
 // Range is what a counter of a layer may be.
@@ -54,8 +54,9 @@ func (c *Chain[L]) CheckLog(counter Counters) error {
 	return CheckRanges(c.Log, counter, Range{LogLengthCounter, "hashes", c.Params.Log.Limit / 8})
 }
 
-// InLog returns an error that wraps kv.ErrCorrupt if a log cannot be so long in a filter of so many items that it covers. The
-// bound is a little above that of Log.LogRoom, as a layer that is filled may count fewer items than those it replaces.
+// InLog returns an error that wraps kv.ErrCorrupt if a log cannot have this length while it covers this number of
+// items. The bound is a little above Log.LogRoom's, because a filled layer may count fewer items than the layers that
+// it replaces.
 func (l Log) InLog(length, items uint64) error {
 	const most, few = 8, 1 << 16
 	if length > most*items+few {

@@ -178,7 +178,8 @@ type PlannedLayer struct {
 	Set      uint64 // cells that are set, as expected
 }
 
-// Planned returns the plan of a filter that holds so many items, if each layer is filled before the next is added. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
+// Planned returns the plan of a filter that holds the given number of items, if each layer is filled before the next is
+// added. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold them.
 func (k *Cells) Planned(a Asked, cells uint64, hashes int, items uint64) (*Plan, error) {
 	params, layout, err := k.plan(a, cells, hashes, hash.Function{})
 	if err != nil {
@@ -214,7 +215,7 @@ func (k *Cells) Planned(a Asked, cells uint64, hashes int, items uint64) (*Plan,
 	}
 }
 
-// add adds a layer that holds so many items, and returns its rate then.
+// add adds a layer that holds the given number of items, and returns its rate.
 func (p *Plan) add(layout probe.Layout, capacity uint64, rate float64, held uint64) float64 {
 	set, _ := layout.ExpectedSet(float64(held))
 	l := PlannedLayer{layout, capacity, rate, held, uint64(math.Round(set))}

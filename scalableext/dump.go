@@ -11,8 +11,9 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// The dump of a filter with the native or the foreign layout, as BF.SCANDUMP and CF.SCANDUMP give it in chunks. RedisBloom
-// cannot read it. The first chunk is the header. Integers are little-endian; a uvarint is that of encoding/binary.
+// The dump of a filter with the native or the foreign layout, as BF.SCANDUMP and CF.SCANDUMP give it in chunks.
+// RedisBloom cannot read it. The first chunk is the header. Integers are little-endian; a uvarint is as in
+// encoding/binary.
 //
 //	size  field
 //	8     magic: 0x89 "SVKD" 0x0d 0x0a 0x1a
@@ -28,9 +29,10 @@ import (
 // Every other chunk has the next bytes of the layers' blocks, the oldest layer first, and behind them 4 bytes: the CRC-32C
 // of the dump's mark, 4 bytes, of where in all bytes of the layers the chunk begins, 8 bytes, and of the chunk's bytes.
 //
-// The mark is the CRC-32C of the header's fields up to the counters, or, for a filter whose entries move, of the counters
-// too. So a chunk of another dump does not pass, nor one of another filter that was made under the same key meanwhile. Items that are added to a Bloom filter while it is dumped may be in the
-// dump or not. A cuckoo filter that changes meanwhile has to be dumped anew: an entry could be missing.
+// The mark is the CRC-32C of the header's fields up to the counters, or, for a filter whose entries move, of the
+// counters too. So a chunk of another dump does not pass, and neither does a chunk of another filter that was made
+// under the same key meanwhile. Items that are added to a Bloom filter while it is dumped may be in the dump or not. A
+// cuckoo filter that changes meanwhile must be dumped again: an entry could be missing.
 const (
 	dumpMagic   = "\x89SVKD\r\n\x1a"
 	dumpVersion = 2
@@ -90,7 +92,7 @@ func appendCounters(b []byte, counters [format.NumCounters]uint64) []byte {
 	return append(append(b, byte(len(stored))), stored...)
 }
 
-// decodeCounters decodes the counters of so many layers, and nothing else.
+// decodeCounters decodes the counters of n layers, and nothing else.
 func decodeCounters(b []byte, layers int) (all [][format.NumCounters]uint64, err error) {
 	for range layers {
 		if len(b) < 1 || len(b)-1 < int(b[0]) {
@@ -234,8 +236,8 @@ func (d *dumpedHeader) check(typ *kv.Type) error {
 // counters of its layers, as the header has them. The filter gets them at the end.
 const dumpAttribute = "dump"
 
-// BeginNative is Handle.BeginLoad for the header of a dump of a filter with the native layout. Typ is the filter's type.
-// Moves is as for NewDump. The errors are those of BeginLoad, ErrBadData, kv.ErrUnsupportedVersion, and one for a header
+// BeginNative is Handle.BeginLoad for the header of a dump of a filter with the native layout. Typ is the filter's
+// type. Moves is as for NewDump. The errors are BeginLoad's, ErrBadData, kv.ErrUnsupportedVersion, and one for a header
 // with another checksum.
 func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byte, typ *kv.Type, moves bool) error {
 	var d dumpedHeader
@@ -255,8 +257,8 @@ func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byt
 	})
 }
 
-// endNative stages the counters of a filter with the native layout of which all bytes have come, but for the one that Put
-// keeps.
+// endNative stages the counters of a filter with the native layout once all of its bytes have come, except the counter
+// that Put keeps.
 func (m *Loading[F]) endNative(h *Handle[F], w *kv.Writer, o *kv.Object) error {
 	stored, err := h.DB.Attribute(o, dumpAttribute)
 	if err != nil || len(stored) < dumpSumLen {

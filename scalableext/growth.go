@@ -60,7 +60,7 @@ func (p Params) MaxLayers() int {
 	return n
 }
 
-// CheckGrowth returns an error that wraps kv.ErrCorrupt unless the growth rule is one of those of a type or layout.
+// CheckGrowth returns an error that wraps kv.ErrCorrupt unless the growth rule is one that the type or layout has.
 func (p Params) CheckGrowth(rules ...Growth) error {
 	if slices.Contains(rules, p.Growth) {
 		return nil
@@ -92,8 +92,8 @@ func (p Params) layerRate(i, most int) float64 {
 	return (1 - firstShare) * p.ErrorRate / float64(most-1)
 }
 
-// ChainRate returns the false-positive rate of a chain from those of its layers, 0 to 1 each: the probability that at
-// least one layer answers for an absent item, 1 - (1-r1)(1-r2)... It is 0, not -0, for an empty chain.
+// ChainRate returns the false-positive rate of a chain from the rates of its layers, 0 to 1 each: the probability that
+// at least one layer answers for an absent item, 1 - (1-r1)(1-r2)... It is 0, not -0, for an empty chain.
 func ChainRate(layers []float64) float64 {
 	absent := 0.0 // logarithm of the probability that no layer answers: near 1 a low rate would lose its digits
 	for _, rate := range layers {

@@ -11,10 +11,10 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// A filter that is loaded from a dump is half-loaded until all of its bytes have come. It is an object that is hidden (see
-// kv.Writer.Hidden): every lookup finds its key missing. It has the layers and parameters of the filter to be, so that at
-// the end only its header changes. It survives a restart. It is removed by DEL, by a command that makes the key, by
-// another header, or when nothing has come for LoadTime. Only blocks of which bytes have come are stored.
+// A filter that is loaded from a dump is half-loaded until all of its bytes have come. It is an object that is hidden
+// (see kv.Writer.Hidden): every lookup finds its key missing. It has the layers and parameters of the filter to be, so
+// that at the end only its header changes. It survives a restart. It is removed by DEL, by a command that makes the
+// key, by another header, or when nothing has come for LoadTime. Only blocks with bytes that have come are stored.
 //
 // A type of filter has a Loading, which says how bytes become bits or slots. LOADCHUNK with a header calls BeginLoad, with
 // data Loading.Load. Both commands have the flag module.NoMulti.
@@ -97,11 +97,11 @@ func (h *Handle[F]) BeginLoad(level kv.Durability, spec Spec, fill func(*kv.Writ
 // loadPart is how many bytes of a dump become one commit. A block of random bits is stored in as many bytes.
 const loadPart = 1 << 20
 
-// Load puts data of a dump into the filter: a half-loaded one if there is one under the key, else a complete one. iter is
-// 1 more than the bytes of the dump's arrays up to the end of the data. With the last byte, a half-loaded filter appears
-// under its key. The data must be of one layer. Much data is several commits. The errors are ErrBadData, ErrOffset,
-// ErrChunk, ErrGaps, kv.ErrNotFound, kv.ErrWrongType, those of Put and PutWhole, and for a filter with the native layout
-// one for a chunk with another checksum.
+// Load puts data of a dump into the filter: a half-loaded one if there is one under the key, else a complete one. iter
+// is 1 more than the bytes of the dump's arrays up to the end of the data. With the last byte, a half-loaded filter
+// appears under its key. The data must be of one layer. Much data is several commits. The errors are ErrBadData,
+// ErrOffset, ErrChunk, ErrGaps, kv.ErrNotFound, kv.ErrWrongType, errors of Put and PutWhole, and for a filter with the
+// native layout one for a chunk with another checksum.
 func (m *Loading[F]) Load(h *Handle[F], level kv.Durability, iter int64, data []byte) error {
 	var id uint64 // of the object that took the first part
 	var from int64

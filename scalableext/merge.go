@@ -24,8 +24,8 @@ type Merging[F any] struct {
 	// Logs, if set, makes the union from the logs of all parts, whatever their layers, and returns nil if it cannot.
 	Logs func(ctx context.Context, w *kv.Writer, key []byte, parts []*F, expiry int64) (*kv.Object, error)
 
-	// InLog, if set, reports whether the log of a filter has all of its items: then its layers may have other shapes than those
-	// of the union.
+	// InLog, if set, reports whether the log of a filter has all of its items: then its layers may have other shapes
+	// than the union's.
 	InLog func(f *F) bool
 
 	// Unite fills the union, which is being built, with the contents of parts, layer by layer, and with the items that the logs of

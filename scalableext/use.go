@@ -8,16 +8,16 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// How a filter is used is counted in its object, see kv.Object.Uses. What commands ask and add is counted exactly. A lookup of
-// a program takes little more time than a count would. So one lookup in 64 is counted, for 64 lookups: if all it needs
-// is in memory, that is decided by the hash of its item, see kv.DB.Counted, as even a random number would take too long,
-// and otherwise by chance. Calls of many items are counted exactly, and so are adds, except those of items that
-// memory knows. An add is counted when it is staged, also if its commit fails then or is undone.
+// How a filter is used is counted in its object, see kv.Object.Uses. What commands ask and add is counted exactly. A
+// lookup of a program takes little more time than a count would. So one lookup in 64 is counted, for 64 lookups: if all
+// it needs is in memory, that is decided by the hash of its item, see kv.DB.Counted, as even a random number would take
+// too long, and otherwise by chance. Calls of many items are counted exactly, and so are adds, except adds of items
+// that memory knows. An add is counted when it is staged, also if its commit fails then or is undone.
 
 // CountRate is how many lookups one that is counted stands for.
 const CountRate = residency.CountRate
 
-// CountInMemory counts a lookup of a program that was answered from memory, and of which kv.DB.Counted was true.
+// CountInMemory counts a lookup of a program that was answered from memory, and for which kv.DB.Counted was true.
 func (h *Handle[F]) CountInMemory(o *kv.Object, present bool) {
 	if h.ctx == nil {
 		o.Uses().Lookup(present, CountRate)
@@ -85,7 +85,7 @@ func (h *Handle[F]) CountKnown(o *kv.Object, hash uint64) {
 	}
 }
 
-// CountStaged counts adds that were staged, those of the first n items, unless the error is such that none is added.
+// CountStaged counts the staged adds of the first n items, unless the error means that none is added.
 func (h *Handle[F]) CountStaged(w *kv.Writer, added []bool, n int, staged error) {
 	if staged != nil && !NoRoom(staged) {
 		return

@@ -159,9 +159,10 @@ func (k *Cells) WindowSpec(db *kv.DB, a Asked, s kv.Spec) (kv.Spec, error) {
 	})
 }
 
-// PlannedWindow returns the plan of one slice of a windowed filter of which a window holds so many items, and the number of
-// slices that are there at once. Each slice began behind one that had its share of the items, so that it was made for them,
-// see Params.Slice: a window that begins to get more items than its capacity has slices that grow by layers, until these expire.
+// PlannedWindow returns the plan of one slice of a windowed filter whose window holds the given number of items, and
+// the number of slices that exist at once. It assumes that the slice before had its share of the items, so that each
+// slice was made for them, see Params.Slice: a window that begins to get more items than its capacity has slices that
+// grow by layers, until they expire.
 func (k *Cells) PlannedWindow(a Asked, items uint64) (Params, *Plan, int, error) {
 	v, err := a.CheckWindow()
 	if err != nil {

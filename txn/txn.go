@@ -24,8 +24,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// ErrNested is returned by Update, View and Begin if their context is that of a transaction: they would wait for
-// themselves.
+// ErrNested is returned by Update, View and Begin if their context is a transaction's: they would wait for themselves.
 var ErrNested = kv.ErrNested
 
 // Tx is a transaction that writes. The method In of a handle binds the handle to it. Several goroutines may use it,
@@ -44,10 +43,10 @@ type Snapshot struct{ *kv.Transaction }
 // changes, and Update returns the error or panics too. Other writes of the store wait while f runs, but not while
 // Update waits for the disk.
 //
-// At level kv.Always, Update returns or panics only when everything that f wrote or read is on stable storage, so
-// that no crash takes back what an answer or an error says. The errors are that of f, or kv.ErrFailed instead of it;
-// those of kv.DB.BeginExclusive; and kv.ErrTooLarge if the writes do not fit into one commit, which may have a
-// quarter of Options.MemTableSize.
+// At level kv.Always, Update returns or panics only when everything that f wrote or read is on stable storage, so that
+// no crash takes back what an answer or an error says. The errors are f's, or kv.ErrFailed instead; errors of
+// kv.DB.BeginExclusive; and kv.ErrTooLarge if the writes do not fit into one commit, which may have a quarter of
+// Options.MemTableSize.
 func Update(ctx context.Context, db *kv.DB, level kv.Durability, f func(*Tx) error) error {
 	return db.Update(ctx, level, func(tx *kv.Transaction) error { return f(&Tx{tx}) })
 }

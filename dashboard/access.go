@@ -11,9 +11,10 @@ import (
 	"github.com/sievekv/sievekv/internal/live"
 )
 
-// Every page is a GET that changes nothing, and who sends a request is found out for each request alone. There is no session and no
-// cookie, so a page of somebody else can make a browser send nothing that would do anything. What is left for such a page is to read
-// answers: browsers keep it from that, unless its host name resolves to this machine, which the check of Host is for.
+// Every page is a GET that changes nothing, and each request is authorized by itself. There is no session and no
+// cookie, so a foreign page can make a browser send no request that would do anything. Such a page could only try to
+// read answers. Browsers prevent that, unless its host name resolves to this machine, and the check of Host prevents
+// that.
 
 func writeRefusal(w http.ResponseWriter, r *live.Refusal) {
 	for name, values := range r.Header {
@@ -36,7 +37,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// allow returns who sends a request, or why it is refused.
+// allow returns the viewer that sends a request, or the reason for a refusal.
 func (d *Dashboard) allow(r *http.Request) (live.Viewer, *live.Refusal) {
 	switch {
 	case d.ctx.Err() != nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/sievekv/sievekv/internal/live"
 )
 
-// busyPage shows what takes time, and who is connected.
+// busyPage shows what takes time, and which clients are connected.
 type busyPage struct {
 	Server                       bool
 	Seen                         seenPage

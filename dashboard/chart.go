@@ -19,7 +19,7 @@ type chart struct {
 	place func(v float64) float64 // where a value is on the Y axis; nil if Empty
 }
 
-// line is one of at most four lines, each of which has its own colour and its own dashes.
+// line is one of at most four lines, each with its own colour and dashes.
 type line struct {
 	Name, Last, Path string
 	Class            int

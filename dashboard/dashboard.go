@@ -23,8 +23,9 @@ type Options struct {
 	// Logger receives what an operator should know. Default: the store's logger.
 	Logger *slog.Logger
 
-	// Authorize returns who sends a request, or nil, which means somebody who may see everything. The error refuses the request. A
-	// *live.Refusal says how. Default: requests of this machine see everything, and all others are refused.
+	// Authorize returns the viewer that sends a request; nil stands for a viewer that may see everything. An error
+	// refuses the request. A *live.Refusal says how. Default: requests of this machine see everything, and all others
+	// are refused.
 	Authorize func(*http.Request) (live.Viewer, error)
 
 	// Hosts are the host names that requests may use, besides localhost and IP addresses. All others are refused, because a web page
@@ -146,7 +147,7 @@ type view struct {
 // request is a request that was allowed.
 type request struct {
 	*http.Request
-	viewer live.Viewer // nil for one who may see everything
+	viewer live.Viewer // nil for one that may see everything
 	now    time.Time
 }
 

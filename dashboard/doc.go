@@ -13,7 +13,7 @@
 //
 //   - listing: a row for each filter, kept in memory, as the last pass over the keys has found them. See listing.go.
 //   - history: what was at earlier times, of the store and of the filters that are used most, in a fixed memory. See history.go.
-//   - viewer: who looks at a page, and may see what his rights allow.
+//   - viewer: the person who looks at a page, and may see what his rights allow.
 //
 // # How it works
 //

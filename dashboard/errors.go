@@ -12,7 +12,7 @@ var (
 	// errNoFilter is the error for a key that is no filter, and for one that the viewer may not see: they cannot be told apart.
 	errNoFilter = errors.New("there is no such filter, or you may not see it")
 
-	// errUnread is what a viewer is told who may not see every key, in place of an error that may name one.
+	// errUnread replaces an error that may name a key, for a viewer that may not see every key.
 	errUnread = errors.New("some keys cannot be read; the log of the store says why")
 )
 

@@ -52,7 +52,8 @@ const (
 	keptFills  = 32
 )
 
-// of returns the fill of a filter, read anew if it is too old. Requests for others wait meanwhile: one page at a time reads blocks.
+// of returns the fill of a filter, and reads it again if it is too old. Requests for others wait meanwhile: one page at
+// a time reads blocks.
 func (s *fills) of(d *Dashboard, key string, now time.Time) (*fill, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -67,7 +67,7 @@ type facts struct {
 	slices            []bloomext.SliceInfo
 	made              made
 	hash, layout      string
-	planned           func(items uint64) (rate float64, err error) // the rate when the filter has so many items
+	planned           func(items uint64) (rate float64, err error) // the rate when the filter has this number of items
 	deletes, leftover uint64
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/sievekv/sievekv/internal/live"
 )
 
-// history keeps what was at earlier times: of the store, and of the filters that were used most. It has two spans, each of which is a
-// ring of points. Its memory is allocated when something is first kept and does not grow beyond the budget, which decides of how many
-// filters there is a history.
+// history keeps earlier states: of the store, and of the most used filters. It has two spans, each a ring of points.
+// Its memory is allocated when something is first kept and does not grow beyond the budget, which decides how many
+// filters have a history.
 type history struct {
 	mu      sync.Mutex
 	spans   [2]span

@@ -27,8 +27,8 @@ const (
 	// pages about small stores show them as they are.
 	perStep, perFirst = 100, 500
 
-	// A pass that takes more than one step uses a tenth of a processor, and the next begins when it is so many times as old as what it
-	// has used.
+	// A pass that takes more than one step uses a tenth of a processor. The next begins when the time since is this
+	// multiple of the processor time that the pass has used.
 	pausePerStep = 9
 	agePerWork   = 20
 	freshFor     = 2 * time.Second
@@ -150,7 +150,8 @@ func (p *pass) add(r row) {
 	p.rows = append(p.rows, r) // pages that have seen fewer rows are not concerned
 }
 
-// end sorts the rows into new memory, since pages may be reading the old, and compares them with those of the pass before.
+// end sorts the rows into new memory, since pages may be reading the old, and compares them with the rows of the pass
+// before.
 func (p *pass) end(before *pass, now time.Time) {
 	p.at = now
 	p.rows = slices.Clone(p.rows)

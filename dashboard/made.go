@@ -17,7 +17,7 @@ import (
 // made says how the same filter is made, without items.
 type made struct {
 	Before  string // a command that has to come first, "" for none
-	Command string // for kvshell's prompt and redis-cli, without the key in front of which it says how it is named
+	Command string // for kvshell's prompt and redis-cli, without the key
 	Go      string
 	Inexact bool // the filter was made otherwise, such as by an import, and this one is only like it
 
@@ -110,7 +110,7 @@ func madeCuckoo(i cuckooext.Info) made {
 	} else {
 		fields.add("Expansion", i.Expansion)
 	}
-	// Without a rate asked for the fingerprints have 12 bits, and the rate is that of 32 layers.
+	// Without a rate asked for the fingerprints have 12 bits, and the rate is the rate of 32 layers.
 	if unrated, err := m.cuckoo.Planned(1); i.Layout == scalableext.LayoutNative && (err != nil || unrated.ErrorRate != i.ErrorRate || unrated.FingerprintBits != i.FingerprintBits) {
 		m.cuckoo.ErrorRate = i.ErrorRate
 		words.add("ERROR", float(i.ErrorRate))

@@ -14,7 +14,7 @@ type overviewPage struct {
 	Alerts    []string
 	Attention []attention
 	Seen      seenPage
-	Store     *storePage   // nil for a viewer who may not see it
+	Store     *storePage   // nil for a viewer that may not see it
 	Commands  *commandPage // nil without a server
 	Group     *live.Group
 	Charts    []*chart

@@ -40,7 +40,8 @@ func (e *entry) append(b []byte) []byte {
 	return append(b, e.value...)
 }
 
-// decodeEntry returns an entry whose value is part of b. What is no entry becomes one of kind 0, which is missing.
+// decodeEntry returns an entry whose value is part of b. Bytes that are no entry become an entry of kind 0, which
+// counts as missing.
 func decodeEntry(b []byte) (e entry) {
 	if len(b) < headerBytes || b[0] != kindValue && b[0] != kindAbsent {
 		return entry{}

@@ -25,8 +25,8 @@ import (
 //
 // All of this is in memory: only this process writes through the guard, and a crash ends every load.
 //
-// The store's clock can be set while a load goes on. It tells the age of an entry when that is read from the cache, and no
-// other age: what passes from then on is measured by the monotonic clock, as Guard.elapsed.
+// The store's clock can be set while a load goes on. It tells the age of an entry when that is read from the cache, and
+// no other age: the monotonic clock measures the time from then on, as Guard.elapsed.
 
 // idState is what is known of an id while a load or a write of it is under way.
 type idState struct {
@@ -77,7 +77,8 @@ func (g *Guard) leave(id string, s *idState) {
 	}
 }
 
-// join returns the load of an id that is under way, or a new one, which is one of many or not. The caller runs a new one.
+// join returns the load of an id that is under way, or a new one, which the caller runs. The new load may be one of
+// many.
 func (g *Guard) join(id string, many bool) (l *load, isNew bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,7 +126,7 @@ func (g *Guard) isLoadingMany(id string) bool {
 	return many
 }
 
-// finish ends loads, whatever has become of them.
+// finish ends loads, whatever their outcome.
 func (g *Guard) finish(loads []*load) {
 	g.mu.Lock()
 	for _, l := range loads {
@@ -255,13 +256,13 @@ func (g *Guard) await(ctx context.Context, l *load, since moment, filtered bool)
 	return append(make([]byte, 0, len(l.value)), l.value...), nil // several callers may share the load
 }
 
-// mayMissPut reports whether a load that is done found the id absent, and had a write of the id beside it. Then the row may
-// have come before a caller did that came after the load began. A load that begins after the caller came sees it.
+// mayMissPut reports whether a finished load found the id absent while a write of the id was under way. A caller that
+// joined the load may then have come after the row did. A load that begins after the caller came sees the row.
 func (l *load) mayMissPut() bool {
 	return errors.Is(l.err, ErrNotFound) && l.state.begun.Load() != l.writes
 }
 
-// tooOld reports whether what a load has found out was too old for a caller that came at a time, as elapsed.
+// tooOld reports whether the result of a load was too old for a caller that came at the given elapsed time.
 func (l *load) tooOld(came time.Duration, o *Options) bool {
 	switch age := (came - l.from).Milliseconds(); {
 	case errors.Is(l.err, ErrNotFound):
@@ -326,7 +327,7 @@ func (g *Guard) settleAll(ctx context.Context, loads []*load, err error) {
 	}
 }
 
-// settle remembers what a load has found out, or finds a stale value in its place. err is why nothing was found out.
+// settle remembers the result of a load, or finds a stale value instead if err says why there is no result.
 func (g *Guard) settle(ctx context.Context, l *load, err error) {
 	if err != nil {
 		if l.mayUse && l.old.at(l.old.age+(g.elapsed()-l.looked).Milliseconds(), &g.opts) != missing {
@@ -459,7 +460,7 @@ func (g *Guard) enter(ctx context.Context, wait bool) error {
 	return fmt.Errorf("%w: no load was free within %v", ErrUnavailable, g.opts.LoadTimeout)
 }
 
-// turn waits until the limits allow a load, or the context is over, or sure to be over before.
+// turn waits until the limits allow a load, or until the context is over, or will surely be over before.
 func (g *Guard) turn(ctx context.Context) error {
 	if err := g.atOnce.Acquire(ctx, 1); err != nil {
 		return err

@@ -41,7 +41,7 @@ var runs singleflight.Group
 // The answer is stored as JSON, and every caller gets its own copy. ttl is at least a millisecond; 0 means for ever.
 // The records are under keys that begin with "once:". A key is for Once or for OnceTx, not for both. The errors are
 // f's, ErrUnknown, the context's, errors of encoding/json and of the store, and sievekv.ErrOptions for a ttl out of
-// range and for an empty key: it is no key that somebody chose, and would give one caller the answer of another.
+// range and for an empty key: nobody chose it as a key, and it would give one caller the answer of another.
 func Once[T any](ctx context.Context, db *sievekv.DB, key string, ttl time.Duration, f func(ctx context.Context) (T, error)) (answer T, err error) {
 	if err := errors.Join(ctx.Err(), checkOnce("Once", key, ttl)); err != nil {
 		return answer, err
@@ -126,8 +126,8 @@ func runOnce(ctx context.Context, db *sievekv.DB, key string, ttl time.Duration,
 	return answer, nil
 }
 
-// beginOnce returns the record of a key, or nil after it has stored that a run has begun. It is one commit, with one look at
-// the clock: after a look of its own for each step, the record might be there for the one and have expired for the other.
+// beginOnce returns the record of a key, or nil after it has stored that a run has begun. It is one commit, with one
+// look at the clock: with a look for each step, the record might exist in one step and have expired in the other.
 func beginOnce(store *kv.DB, key []byte, ttl time.Duration) (stored []byte, err error) {
 	err = store.Write(kv.Always, [][]byte{key}, func(w *kv.Writer) (err error) {
 		if stored, err = w.Get(key); stored != nil || err != nil {

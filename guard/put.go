@@ -45,15 +45,15 @@ func (g *Guard) Remove(ctx context.Context, id string, row func(tx *sievekv.Tx) 
 //  2. It calls write.
 //  3. It puts the value into the cache.
 //
-// Until the end nothing that loads find is remembered. So whatever step a crash follows, or if write fails, the filter has
-// the id and the cache does not have the old value. An error of step 3 only goes to the log: the row is written, and the
-// next Get loads it. write must not call Put or Remove for the
-// same id, nor Rebuild or Close.
+// Until the end the results of loads are not remembered. So whatever step a crash follows, or if write fails, the
+// filter has the id and the cache does not have the old value. An error of step 3 only goes to the log: the row is
+// written, and the next Get loads it. write must not call Put or Remove for the same id, nor Rebuild or Close.
 //
 // If write returns an error, PutVia returns it. If the row may come into being nevertheless, later even, as when the
-// connection breaks during a commit, call PutVia again until it succeeds: a Rebuild that begins after the error and reads
-// the source before the row is there makes a filter without the id. So does one after a crash of this program in step 2.
-// Otherwise call Rebuild again once the outcome is settled, not RebuildFrom, which may go on behind the row.
+// connection breaks during a commit, call PutVia again until it succeeds: a Rebuild that begins after the error and
+// reads the source before the row is there makes a filter without the id. So does a Rebuild after a crash of this
+// program in step 2. Otherwise call Rebuild again once the outcome is settled, not RebuildFrom, which may go on behind
+// the row.
 func (g *Guard) PutVia(ctx context.Context, id string, value []byte, write func(ctx context.Context) error) error {
 	return g.change(ctx, id, func() error {
 		defer g.beginVia()()
@@ -119,8 +119,8 @@ func (g *Guard) change(ctx context.Context, id string, write func() error) error
 	return write()
 }
 
-// commit changes the filter, the row and the entry of an id in one commit. A nil entry removes it, and so does one that is
-// good for nothing. The caller changes the id.
+// commit changes the filter, the row and the entry of an id in one commit. A nil entry removes it, and so does an entry
+// that has already expired. The caller changes the id.
 func (g *Guard) commit(ctx context.Context, db *sievekv.DB, id string, filter func(*sievekv.Tx, string) (full, err error), row func(*sievekv.Tx) error, e *entry) error {
 	key := g.keys.value + id
 	if g.opts.Cache != nil {

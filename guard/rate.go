@@ -11,10 +11,10 @@ import (
 // passRate measures which share of absent ids the filter in use lets through, and tells when it is above the rate asked
 // for, and not by chance.
 //
-// Each id is counted once, as it passes always or never: asking for one id often says nothing new. So the ids that were
-// refused are counted by a sketch, and of those that passed the hashes are kept. Both are for a window, which grows until
-// it says enough. Let n be its different absent ids, k those that passed, and p the rate asked for. The window compares
-// the rate p with 2p by the likelihood ratio of Poisson's law, 2^k * e^(-n*p):
+// Each id counts once, because it passes always or never: asking for one id often tells nothing new. So a sketch counts
+// the refused ids, and the hashes of ids that passed are kept. Both are for a window, which grows until it tells
+// enough. Let n be its different absent ids, k those that passed, and p the rate asked for. The window compares the
+// rate p with 2p by the likelihood ratio of Poisson's law, 2^k * e^(-n*p):
 //
 //   - If the ratio reaches 1/falseAlarm, the filter is above the rate. If the true rate is at most p, a window says so
 //     with a probability of at most falseAlarm, however often one looks: then the expected ratio is never above 1, as
@@ -41,8 +41,8 @@ type passRate struct {
 }
 
 const (
-	// falseAlarm is the probability with which a window says wrongly that a filter is above the rate. A filter whose
-	// rate is just that asked for has a window for each 51/p different absent ids.
+	// falseAlarm is the probability with which a window says wrongly that a filter is above the rate. A filter with
+	// exactly the rate asked for has a window for each 51/p different absent ids.
 	falseAlarm = 1e-9
 
 	// maxPassed is the most hashes kept: another window begins then. The ratio of a filter that is above the rate goes on

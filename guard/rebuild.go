@@ -21,9 +21,9 @@ import (
 //
 // A Rebuild that was ended, by an error, its context or a crash, is continued by the next one: the filter so far is
 // kept, and goes on taking what is Put. The next call needs all ids again, but known ones cost little; RebuildFrom need
-// not read them again. Every commit has up to 1000 ids; Guard.Progress counts them. What went away between the two
-// calls may be in the filter: ids that were taken before and whose rows went away without a Remove, and from a Bloom
-// filter also those with one.
+// not read them again. Every commit has up to 1000 ids; Guard.Progress counts them. Ids that went away between the two
+// calls may be in the filter: ids that were taken before and whose rows went away without a Remove, and in a Bloom
+// filter also ids that were removed.
 //
 // If the ids outgrow the new filter, Rebuild drops it and returns an error that says so and names Capacity. The filter in
 // use stays. The error is sievekv.ErrFull or sievekv.ErrCannotGrow.
@@ -204,8 +204,8 @@ func (g *Guard) readNext(tx *sievekv.Tx, number uint64) (m meta, err error) {
 	return m, err
 }
 
-// take adds ids to the next filter in one commit, or in two if they are too much for one. A crash may lose the last commits
-// of a rebuild, which its next run makes again: the last commit is durable, and with it all before.
+// take adds ids to the next filter in one commit, or in two if they are too many for one. A crash may lose the last
+// commits of a rebuild, which its next run makes again: the last commit is durable, and with it all before.
 func (g *Guard) take(ctx context.Context, number uint64, ids []string, ordered bool) error {
 	if len(ids) == 0 {
 		return nil
@@ -302,12 +302,12 @@ func (g *Guard) Progress() (Progress, error) {
 const warmBatch = 100
 
 // Warm loads the values of ids, unless they are fresh, and returns how many it has loaded. Ids that are absent in the
-// source are remembered as such. Warm keeps to the limits of loads, and waits for its turn as long as its context lasts.
-// It ends at the first load that fails, and returns its error, or the context's, or that which ids yields. If its turn
-// would come after the context's deadline, the error is context.DeadlineExceeded at once.
+// source are remembered as such. Warm keeps to the limits of loads, and waits for its turn as long as its context
+// lasts. It ends at the first load that fails, and returns its error, or the context's, or the error that ids yields.
+// If its turn would come after the context's deadline, the error is context.DeadlineExceeded at once.
 //
-// To continue it, call it again with the same ids, or with those that are left: it skips values that are fresh and ids
-// remembered as absent, which costs one lookup each. Progress counts the ids that it is done with.
+// To continue it, call it again with the same ids, or with the remaining ones: it skips values that are fresh and ids
+// remembered as absent, which costs one lookup each. Progress counts the finished ids.
 func (g *Guard) Warm(ctx context.Context, ids iter.Seq2[string, error]) (loaded int, err error) {
 	if err := g.use(); err != nil {
 		return 0, err

@@ -10,7 +10,8 @@ import (
 
 // Stats are counts since New, and present states.
 type Stats struct {
-	// What became of the ids that were asked for. Asked is the sum of the next five. Ids that got ErrUnfiltered are in none.
+	// The outcomes for the ids that were asked for. Asked is the sum of the next five. Ids that got ErrUnfiltered are
+	// in none.
 	Asked   uint64
 	Refused uint64 // the filter refused them
 	Hits    uint64 // a fresh value was in the cache
@@ -47,7 +48,7 @@ type Stats struct {
 	AboveRate bool
 }
 
-// Stats returns the guard's counts. Those of calls under way may be missing in some of them.
+// Stats returns the guard's counts. Some of them may lack calls under way.
 func (g *Guard) Stats() Stats {
 	c := &g.counts
 	s := Stats{

@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// Keys expire by the time of the group, not by the clock of a machine, which somebody may set wrong, and which may jump.
+// Keys expire by the time of the group, not by the clock of a machine, which may be wrong or jump.
 //
-// The group's time is what the clocks of a majority have reached, as the leader knows it: it asks the others every second, and puts the
-// time into its messages. Between two looks, and on a member that hears nothing, it goes on by the monotonic clock, which nobody sets.
-// It never goes back: where it is ahead it goes at half of the speed. So no key expires because of one clock that is wrong, whoever
-// leads. A member whose clock is off does not lead all the same: its monotonic clock may be wrong, too.
+// The group's time is the time that the clocks of a majority have reached, as far as the leader knows: it asks the
+// others every second, and puts the time into its messages. Between two looks, and on a member that hears nothing, the
+// time goes on by the monotonic clock, which nobody can set. It never goes back: where it is ahead it goes at half of
+// the speed. So no key expires because of one clock that is wrong, whoever leads. A member whose clock is off does not
+// lead all the same: its monotonic clock may be wrong, too.
 
 // clock is the group's time as a member has it, in milliseconds since 1970. Any goroutine may use it.
 type clock struct {
@@ -25,7 +26,7 @@ type clock struct {
 	course atomic.Pointer[course]
 }
 
-// course is how a time goes on: it was at at when the monotonic clock said since, and is ahead by so much.
+// course is how a time goes on: it was at when the monotonic clock said since, and is ahead by the last field.
 type course struct{ since, at, ahead int64 }
 
 func newClock(at int64) *clock {
@@ -55,7 +56,7 @@ func (c *clock) set(to int64) {
 	c.course.Store(&course{mono, max(now, to), max(0, now-to)})
 }
 
-// quiet reports whether nobody has said for long what the time is.
+// quiet reports whether no member has told the time for long.
 func (c *clock) quiet() bool { return c.mono()-c.course.Load().since >= lastHeard }
 
 const (
@@ -67,7 +68,7 @@ const (
 	clockPatience = time.Second
 )
 
-// clocks is what the clocks of other members say.
+// clocks has the clocks of other members, as far as they are known.
 type clocks struct {
 	mu    sync.Mutex
 	heard map[uint64][]heard // the last answers of each that came fast, the oldest first; guarded by mu
@@ -97,7 +98,7 @@ func (c *clocks) hear(id uint64, p probe, mono, took int64) {
 	}
 }
 
-// say returns what the clock of a member says at a moment of the monotonic clock, if it is known.
+// say returns the clock of a member at a moment of the monotonic clock, if it is known.
 func (c *clocks) say(id uint64, mono int64) (clock int64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +110,7 @@ func (c *clocks) say(id uint64, mono int64) (clock int64, known bool) {
 	return best.ahead + mono, true
 }
 
-// logTime returns what a member says of its log.
+// logTime returns the time that a member tells of its log.
 func (c *clocks) logTime(id uint64, mono int64) (took time.Duration, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +125,7 @@ func (c *clocks) level(id uint64) byte {
 	return c.last[id].knows
 }
 
-// reached returns the time that a majority of so many clocks has reached, if enough of them are known.
+// reached returns the time that a majority of n clocks has reached, if enough of them are known.
 func reached(clocks []int64, voters int) (at int64, known bool) {
 	majority := voters/2 + 1
 	if voters == 0 || len(clocks) < majority {
@@ -142,7 +143,7 @@ func (n *Node) wall() int64 {
 	return time.Now().UnixMilli()
 }
 
-// says returns what the clock of a member says now.
+// says returns the present clock of a member.
 func (n *Node) says(id uint64) (clock int64, known bool) {
 	if id == n.id {
 		return n.wall(), true
@@ -194,7 +195,7 @@ func (n *Node) logTime(id uint64) (took time.Duration, known bool) {
 	return n.clocks.logTime(id, n.clock.mono())
 }
 
-// probe is what a member answers to a probe.
+// probe is the answer of a member to a probe.
 type probe struct {
 	clock   int64
 	logTime time.Duration
@@ -245,7 +246,7 @@ func (n *Node) probed(from uint64, answer []byte, took time.Duration) {
 // off reports whether the clock of a member is known to differ too much from the time that a majority has reached.
 func (m *MemberStatus) off() bool { return m.ClockKnown && m.Clock.Abs() > maxOff*time.Millisecond }
 
-// lookAtClock has a leader hand over whose clock is off, to a member whose clock is not.
+// lookAtClock makes a leader whose clock is off hand over to a member whose clock is not.
 func (n *Node) lookAtClock() {
 	n.steer(n.machine.leads.Load() != 0)
 	s := n.Status()

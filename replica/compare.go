@@ -16,14 +16,15 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Members compare what they have. Now and then the leader puts a message into the log that names a part. When a member applies it, it
-// takes a snapshot, which is of exactly that entry, digests the part of it in the background, and tells the others the digest. If a
-// majority of the voters has the same one, and a member another, the member ends, and is not started again: something has changed
-// what its disk has, and its own checksums did not show it. Without a majority there is an alarm, and nothing else.
+// Members compare their content. Now and then the leader puts a message into the log that names a part of the keys.
+// When a member applies it, it takes a snapshot as of exactly that entry, digests that part in the background, and
+// tells the others the digest. If a majority of the voters has the same digest, and a member another, that member ends,
+// and does not start again: something has changed the content of its disk, and its own checksums did not show it.
+// Without a majority there is only an alarm.
 //
 // Only a leader whose members all know digests proposes such messages: a program that does not know them would end.
 
-// digest is what a member has of a part, as of an entry.
+// digest is the digest of a member's part, as of an entry.
 type digest struct {
 	index uint64
 	part  uint8
@@ -54,7 +55,7 @@ func decodeDigest(b []byte) (d digest, err error) {
 // comparing are the last comparisons.
 type comparing struct {
 	mu     sync.Mutex
-	next   uint8    // the part behind that of the last message; guarded by mu
+	next   uint8    // the part after the last message's; guarded by mu
 	busy   bool     // a digest is being made; guarded by mu
 	rounds []*round // by index; guarded by mu
 }
@@ -72,7 +73,7 @@ const (
 	tellTime   = 10 * time.Second
 )
 
-// keepComparing has the members compare one part after the other, while this one leads.
+// keepComparing makes the members compare one part after the other, while this one leads.
 func (n *Node) keepComparing() {
 	tick := time.NewTicker(n.opts.CompareEvery)
 	defer tick.Stop()
@@ -97,7 +98,7 @@ func (n *Node) tell(to uint64, body []byte) error {
 	return n.wire.Tell(ctx, to, body)
 }
 
-// proposeCompare puts a message into the log that has the members compare a part. It may get lost.
+// proposeCompare puts a message into the log that makes the members compare a part. It may get lost.
 func (n *Node) proposeCompare(part uint8) {
 	p := member.Proposal{
 		Leadership: member.Leadership{Term: n.machine.leads.Load(), Number: n.machine.leadership.Load()},
@@ -106,7 +107,8 @@ func (n *Node) proposeCompare(part uint8) {
 	n.run.do(func() { n.m.Propose(p) })
 }
 
-// digest begins to digest a part of what this member has now. The applier calls it. While one digest is being made, others are left out.
+// digest begins to digest a part of this member's present content. The applier calls it. While one digest is being
+// made, it skips others.
 func (n *Node) digest(at entry.Applied, part uint8) {
 	c := &n.compare
 	c.mu.Lock()
@@ -137,7 +139,7 @@ func (n *Node) digest(at entry.Applied, part uint8) {
 	})
 }
 
-// tellAll notes a digest of this member, and tells it to the others. Who cannot be reached misses it.
+// tellAll notes a digest of this member, and tells it to the others. A member that cannot be reached misses it.
 func (n *Node) tellAll(d digest) {
 	n.note(n.id, d)
 	for _, m := range n.Status().Members {
@@ -150,7 +152,7 @@ func (n *Node) tellAll(d digest) {
 	}
 }
 
-// heard takes what another member tells.
+// heard takes the digest of another member.
 func (n *Node) heard(from uint64, body []byte) error {
 	if len(body) == 0 {
 		return nil

@@ -11,12 +11,13 @@ import (
 	"github.com/sievekv/sievekv/internal/raftlog"
 )
 
-// A group that has lost its majority for good cannot go on by itself: nobody can tell whether the lost members had acknowledged what
-// those that are left do not have. An operator can decide that one of the histories that are left goes on. Inspect says what there
-// is, and Force makes a new group of it. It is a new one, with an id of its own, so that members of the old one, which may turn
-// up again with another history, never talk to it.
+// A group that has lost its majority for good cannot go on by itself: nobody can tell whether the lost members had
+// acknowledged writes that the remaining ones lack. An operator can decide that one of the remaining histories goes on.
+// Inspect tells what there is, and Force makes a new group from it, with an id of its own, so that members of the old
+// group, which may turn up again with another history, never talk to it.
 
-// Remains is what the directory of a member has. After an error (Err) the rest is what could be found out.
+// Remains describes the directory of a member. After an error (Err) the other fields are as far as they could be found
+// out.
 type Remains struct {
 	Dir           string
 	Group         [16]byte
@@ -35,7 +36,8 @@ type Remains struct {
 // run are entries of one term.
 type run struct{ from, term uint64 }
 
-// Inspect looks at the directories of members, none of which may run. Whether they are of the same group is for the caller to see.
+// Inspect looks at the directories of members, which must not run. The caller has to check that they belong to the same
+// group.
 func Inspect(dirs []string, o Options) []*Remains {
 	found := make([]*Remains, 0, len(dirs))
 	for _, dir := range dirs {
@@ -52,8 +54,8 @@ func Inspect(dirs []string, o Options) []*Remains {
 	return found
 }
 
-// Longest returns the longest valid history, as votes of a group compare them: that with the higher term at its end, and of equal
-// ones the longer log. It is nil if none is valid.
+// Longest returns the longest valid history, as votes of a group compare histories: the one with the higher term at its
+// end, and among equal ones the longer log. It is nil if none is valid.
 func Longest(found []*Remains) (longest *Remains) {
 	for _, r := range found {
 		if r.Err == nil && (longest == nil || longest.Less(r)) {
@@ -68,13 +70,13 @@ func (r *Remains) Less(other *Remains) bool {
 	return cmp.Or(cmp.Compare(r.LastTerm, other.LastTerm), cmp.Compare(r.Last, other.Last)) < 0
 }
 
-// Lacks returns how many entries of the longest history the member does not have, and how many it has that the longest history does
-// not: those of a leader that had no majority.
+// Lacks returns how many entries of the longest history the member does not have, and how many it has that the longest
+// history lacks: entries of a leader that had no majority.
 func (r *Remains) Lacks(longest *Remains) (lacks, other uint64) {
 	return longest.Last - r.whole, r.Last - r.whole
 }
 
-// read reads what the log and the store have.
+// read reads the state of the log and the store.
 func (r *Remains) read(o Options) error {
 	if w, there, err := readNote(o.fileSystem(), r.Dir); err == nil && there {
 		r.Group, r.Info.ID = w.group, w.id
@@ -162,8 +164,8 @@ func (r *Remains) term(index uint64) (term uint64) {
 	return r.terms[i].term
 }
 
-// agrees returns the index up to which two members have the same entries: two logs that have an entry of one index and term have the
-// same before it. What both have cut was committed.
+// agrees returns the index up to which two members have the same entries: two logs that both have an entry of one index
+// and term have the same entries before it. Entries that both have cut were committed.
 func (r *Remains) agrees(other *Remains) uint64 {
 	index := min(r.Last, other.Last)
 	for floor := max(r.begins, other.begins); index > floor && r.term(index) != other.term(index); {
@@ -176,7 +178,8 @@ func (r *Remains) agrees(other *Remains) uint64 {
 // what was never committed. The member keeps its name and its addresses. Open goes on with it. Members of the old group cannot talk
 // to the new one: others join it by AddMember and Join, with empty directories.
 //
-// If it is cut, it can be repeated, until the member has left its old group: then Init with adopt does the rest.
+// If Force is interrupted, it can be repeated, until the member has left its old group: then Init with adopt does the
+// rest.
 func Force(dir string, o Options) (group [16]byte, err error) {
 	r := Inspect([]string{dir}, o)[0]
 	if r.Err != nil {

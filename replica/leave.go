@@ -12,9 +12,9 @@ import (
 	"github.com/sievekv/sievekv/internal/raftlog"
 )
 
-// Leave makes the store of a member one that is alone. It has everything that is in the member's log: what was acknowledged, and perhaps
-// writes whose outcome is not known. The group goes on without the member, which should be removed from it. Without a member in the
-// directory the error is ErrNoMember. After an error Leave can be called again.
+// Leave turns a member into a store of its own. The store has everything in the member's log: all acknowledged writes,
+// and perhaps writes whose outcome is not known. The group goes on without the member; remove the member from it.
+// Without a member in the directory the error is ErrNoMember. After an error Leave can be called again.
 func Leave(dir string, o Options) error {
 	n, err := o.open(dir, true)
 	if errors.Is(err, raftlog.ErrNotExist) {
@@ -46,7 +46,7 @@ func Leave(dir string, o Options) error {
 	return n.fs.RemoveAll(n.fs.PathJoin(dir, logDir)) // last: until then it can be done again
 }
 
-// catchUp applies everything that the log has to the store, and syncs that.
+// catchUp applies the whole log to the store, and syncs it.
 func (n *Node) catchUp() error {
 	if err := n.openStore(format.StoreMeta{}); err != nil {
 		return err

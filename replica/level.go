@@ -9,13 +9,14 @@ import (
 // Messages carry the format level that a member needs to understand them (package entry). The group's level is the highest of the
 // messages in its log. A leader raises it only when all members have said in their answers to probes that they know the new one.
 //
-// A program that knows less stays out, by name, so that nothing is guessed at: a member notes the group's level in its log before it
-// applies a message of it, and is not opened below it; a token has it, and is not taken below it; and members tell each other.
+// A program that knows only a lower level is refused by an error that says so. A member notes the group's level in its
+// log before it applies a message of that level, and such a program does not open it afterwards. A token has the level,
+// and such a program does not take it. Members also tell each other the level.
 
 // markLevel is the mark of the group's level, one byte. There is none while it is LevelRecords.
 const markLevel = "level"
 
-// noteLevel notes a level that the group is said to have. Any goroutine may call it.
+// noteLevel notes a level that the group has, as others say. Any goroutine may call it.
 func (n *Node) noteLevel(level byte) {
 	if uint32(level) <= n.level.Load() {
 		return

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// raftLogger passes on what raft has to say. What it finds fatal it panics for, which ends the member.
+// raftLogger passes on raft's messages. It panics at a fatal one, which ends the member.
 type raftLogger struct{ to *slog.Logger }
 
 func (l raftLogger) log(level slog.Level, text string) {

@@ -45,7 +45,7 @@ func newMachine(db *kv.DB) (*machine, error) {
 	return x, nil
 }
 
-// state returns what the store has stored.
+// state returns the state that the store has stored.
 func (x *machine) state() (member.State, error) {
 	applied, encoded, err := x.db.Applied()
 	if err != nil {
@@ -79,7 +79,7 @@ func (x *machine) Apply(e *member.Entry) error {
 		defer x.members.Store(m)
 	}
 	err := x.db.ApplyMessage(&msg)
-	if err == nil && e.Message != nil && x.leads.Load() == 0 { // a leader's own time is that of the message, and later
+	if err == nil && e.Message != nil && x.leads.Load() == 0 { // a leader's own time is the message's, and later
 		x.clock.set(e.State.Millis)
 	}
 	if err == nil && e.Message != nil && x.compare != nil {
@@ -123,7 +123,7 @@ func (x *machine) Install(meta *pb.SnapshotMetadata) (state member.State, err er
 	return state, err
 }
 
-// outcome returns what the store is told of a proposal.
+// outcome returns the answer to the store about a proposal.
 func outcome(err error) error {
 	switch {
 	case errors.Is(err, member.ErrNotLeader):

@@ -18,7 +18,7 @@ type Info struct {
 	Client string // where clients reach it, host:port; may be empty
 }
 
-// members is who the members of a group are, as its log says. It is not changed after it is made.
+// members are the members of a group, as its log says. They never change after they are made.
 type members struct {
 	state *pb.ConfState
 	infos map[uint64]Info // of members, by id
@@ -75,7 +75,7 @@ func decodeInfo(b []byte) (i Info, rest []byte, err error) {
 	return i, b, nil
 }
 
-// decodeMembers decodes what encode made. Nothing are the members of a store that has not joined yet.
+// decodeMembers decodes the bytes of encode. No bytes stand for the members of a store that has not joined yet.
 func decodeMembers(b []byte) (*members, error) {
 	m := &members{state: &pb.ConfState{}, infos: make(map[uint64]Info)}
 	if len(b) == 0 {
@@ -111,7 +111,7 @@ func decodeMembers(b []byte) (*members, error) {
 	return m, nil
 }
 
-// with returns the members after a change, which says besides who is added.
+// with returns the members after a change, which also has the info of an added member.
 func (m *members) with(state *pb.ConfState, change []byte) (*members, error) {
 	infos := maps.Clone(m.infos)
 	if len(change) > 0 {

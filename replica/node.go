@@ -34,8 +34,8 @@ import (
 
 // Options say how a member of a group runs.
 type Options struct {
-	// Name is what people call the member, up to 255 bytes. Peer is where other members reach it, and Client where clients do, both
-	// host:port. Only Init, Join and AddMember use them: later the group's log has them.
+	// Name is what people call the member, up to 255 bytes. Peer is the address for other members, and Client the
+	// address for clients, both host:port. Only Init, Join and AddMember use them: later the group's log has them.
 	Name, Peer, Client string
 
 	// Listener is where other members reach this one. Default: one on the peer address of this member.
@@ -45,19 +45,19 @@ type Options struct {
 	// addresses.
 	TLS *tls.Config
 
-	// Store are the options of the store. Log, Identity and LeaveGroup must not be set. Clock is that of this machine; keys expire by
-	// the group's time, which is what the clocks of a majority have reached.
+	// Store are the options of the store. Log, Identity and LeaveGroup must not be set. Clock is this machine's; keys
+	// expire by the group's time, which the clocks of a majority have reached.
 	Store *sievekv.Options
 
-	// LogKeep is how much of the log is kept for members that are behind, in bytes. The leader keeps up to twice as much while
-	// a member that it reaches needs it. Default 256 MiB.
+	// LogKeep is how much of the log is kept for members that are behind, in bytes. The leader keeps up to twice that
+	// while a member that it reaches needs it. Default 256 MiB.
 	LogKeep uint64
 
-	// CompareEvery is how often the leader has the members compare a part of what they have, 1/256 of the keys. Default
+	// CompareEvery is the time between two comparisons of a part of the members' content, 1/256 of the keys. Default
 	// DefaultCompareEvery; below 0 never.
 	CompareEvery time.Duration
 
-	// Logger gets changes of the role, and errors. Default: that of Store, or slog.Default.
+	// Logger gets changes of the role, and errors. Default: Store's, or slog.Default.
 	Logger *slog.Logger
 
 	handOverEvery, probeEvery, keepEvery time.Duration // other ones, for tests
@@ -122,7 +122,7 @@ const (
 // DefaultCompareEvery is the default of Options.CompareEvery: everything is compared in some four hours.
 const DefaultCompareEvery = time.Minute
 
-// The values of markBegun. What one has left is not for the other: it has another store.
+// The values of markBegun. Neither goes on with what the other has left, because the stores differ.
 const (
 	begunInit = "init"
 	begunJoin = "join"
@@ -159,7 +159,7 @@ func (o Options) newGroup(dir string, adopt, listen bool) (*Node, error) {
 	self := Info{ID: randomID(), Name: o.Name, Peer: o.Peer, Client: o.Client}
 	var group [16]byte
 	_, _ = rand.Read(group[:]) // never fails
-	// If an earlier Init was cut, its entry may be in the store.
+	// If an earlier Init was interrupted, its entry may be in the store.
 	if stored, e := n.noted(); e == nil && n.readMarks() == nil && stored.ID == n.id {
 		self.ID, group = n.id, n.group
 	}
@@ -179,7 +179,7 @@ func (o Options) newGroup(dir string, adopt, listen bool) (*Node, error) {
 	return n, nil
 }
 
-// found makes the first entry of the group's log, which says who the first member is: what the store has is the group's content.
+// found makes the first entry of the group's log, which names the first member: the store's content is the group's.
 func (n *Node) found(self Info) error {
 	first := &members{&pb.ConfState{Voters: []uint64{self.ID}}, map[uint64]Info{self.ID: self}}
 	encoded, err := first.encode()
@@ -263,7 +263,8 @@ func Open(dir string, o Options) (*Node, error) {
 	return n.start()
 }
 
-// readMade reads who this member is, and refuses one that was not made to the end, or has the log of another.
+// readMade reads the identity of this member, and refuses a member that was not completely made, or has the log of
+// another.
 func (n *Node) readMade() error {
 	begun, err := n.log.Mark(markBegun)
 	if err == nil && begun != nil {
@@ -281,7 +282,8 @@ func (n *Node) readMade() error {
 	return err
 }
 
-// listenFirst takes the address of a member that is to be made, before it is made: a mistake in it can be mended then.
+// listenFirst listens at the address of a member before the member is made, while a mistake in the address can still be
+// corrected.
 func (n *Node) listenFirst(peer string) (err error) {
 	if err := n.checkPeer(peer); err != nil {
 		return err
@@ -304,8 +306,8 @@ func (n *Node) checkPeer(peer string) error {
 	return wire.CheckLoopback(peer)
 }
 
-// begin opens the log of a member that is to be made by Init or Join. One that was cut may go on. Otherwise the directory has to be
-// empty, if that is asked for: this is found out before a log is made in it.
+// begin opens the log of a member that Init or Join is about to make. An interrupted call may go on. Otherwise the
+// directory must be empty, if empty says so: begin checks that before it makes a log there.
 func (o Options) begin(dir, how string, empty bool) (*Node, error) {
 	fs := o.fileSystem()
 	var other error
@@ -336,7 +338,8 @@ func (o Options) begin(dir, how string, empty bool) (*Node, error) {
 	return n, nil
 }
 
-// checkEmpty returns an error for a directory that has anything but a log and what Rejoin has moved aside, and whether it has a log.
+// checkEmpty returns an error for a directory with anything except a log and the files that Rejoin has moved aside, and
+// whether there is a log.
 func checkEmpty(fs vfs.FS, dir string) (hasLog bool, err error) {
 	names, err := contents(fs, dir)
 	for _, name := range names {
@@ -378,7 +381,7 @@ func (o *Options) fileSystem() vfs.FS {
 	return o.Store.FS
 }
 
-// log returns who is told of what happens.
+// log returns the logger for events.
 func (o *Options) log() *slog.Logger {
 	switch {
 	case o.Logger != nil:
@@ -407,7 +410,7 @@ func (n *Node) mark(marks map[string][]byte) error {
 	return n.readMarks()
 }
 
-// readMarks reads who this member is.
+// readMarks reads the identity of this member.
 func (n *Node) readMarks() error {
 	id, err := n.log.Mark(markID)
 	group, e := n.log.Mark(markGroup)
@@ -519,7 +522,8 @@ func (n *Node) listen() (err error) {
 	return nil
 }
 
-// maxWaiting is the most bytes of entries that wait for raft's goroutine. What comes above is dropped, as the network may do.
+// maxWaiting is the most bytes of entries that wait for raft's goroutine. Entries above that are dropped, as the
+// network may do.
 const maxWaiting = 128 << 20
 
 // take takes a message of another member.
@@ -544,7 +548,7 @@ func (n *Node) take(_ uint64, msg *pb.Message) {
 	})
 }
 
-// self returns what the group knows of this member. One that has nothing yet knows it from its token.
+// self returns the group's info about this member. A member without content yet has it from its token.
 func (n *Node) self() (Info, error) {
 	if i, ok := n.machine.members.Load().infos[n.id]; ok {
 		return i, nil
@@ -552,7 +556,7 @@ func (n *Node) self() (Info, error) {
 	return n.noted()
 }
 
-// noted returns what Init or Join has noted of this member.
+// noted returns the info that Init or Join has noted about this member.
 func (n *Node) noted() (Info, error) {
 	stored, err := n.log.Mark(markSelf)
 	if err != nil {
@@ -562,7 +566,8 @@ func (n *Node) noted() (Info, error) {
 	return i, err
 }
 
-// setPeers tells the transport who the other members are. One that joins knows them from its token, until it has the group's log.
+// setPeers tells the transport the other members. A joining member has them from its token until it has the group's
+// log.
 func (n *Node) setPeers() error {
 	addrs := make(map[uint64]string)
 	infos := n.machine.members.Load().infos
@@ -621,7 +626,7 @@ func (n *Node) send(messages []*pb.Message) {
 	}
 }
 
-// failed ends the member, for good: nothing of it is answered any more, and its store fails.
+// failed ends the member for good: it answers nothing any more, and its store fails.
 func (n *Node) failed(err error) {
 	if errors.Is(err, ErrClosed) {
 		return
@@ -673,7 +678,7 @@ func (n *Node) closeFiles() (err error) {
 	return errors.Join(err, n.log.Close())
 }
 
-// handOver has another member lead.
+// handOver makes another member lead.
 func (n *Node) handOver() {
 	s := n.Status()
 	if !s.Leads {
@@ -688,7 +693,7 @@ func (n *Node) handOver() {
 	}
 }
 
-// settle returns when what is pending is committed, or ctx has ended: a planned end of a leadership loses nothing.
+// settle returns when pending commits are committed, or ctx has ended: a planned end of a leadership loses nothing.
 func (n *Node) settle(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
@@ -735,7 +740,7 @@ func (n *Node) imageDir(i uint64) string {
 	return n.fs.PathJoin(n.dir, fmt.Sprintf("incoming-%d", i))
 }
 
-// removeImages removes what earlier processes have received.
+// removeImages removes snapshots that earlier processes have received.
 func (n *Node) removeImages() error {
 	names, err := n.fs.List(n.dir)
 	for _, name := range names {
@@ -746,5 +751,5 @@ func (n *Node) removeImages() error {
 	return err
 }
 
-// hexID is an id as people are shown it.
+// hexID returns an id as people see it.
 func hexID(id uint64) string { return strconv.FormatUint(id, 16) }

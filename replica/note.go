@@ -13,15 +13,15 @@ import (
 	"github.com/sievekv/sievekv/internal/member"
 )
 
-// noteName is a file of the directory that says which member of which group it is of: the log has it, too, but may be damaged, or
-// gone, or another's. It is one line:
+// noteName is a file that names the member of the directory, and its group: the log has that, too, but may be damaged,
+// or gone, or another's. It is one line:
 //
 //	sievekv member 1: group GROUP, member ID, checksum CRC
 //
 // GROUP are 32 hexadecimal digits, ID 16, and CRC the 8 of the CRC-32 (IEEE) of everything before ", checksum".
 const noteName = "MEMBER"
 
-// who is a member of a group.
+// who names a member of a group.
 type who struct {
 	group [16]byte
 	id    uint64
@@ -58,7 +58,7 @@ func readNote(fs vfs.FS, dir string) (w who, there bool, err error) {
 	if errors.Is(err, iofs.ErrNotExist) {
 		return w, false, nil
 	}
-	if err == nil && !info.Mode().IsRegular() { // to open a pipe would wait for somebody who writes to it
+	if err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for a writer
 		err = fmt.Errorf("%s is not a regular file", name)
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (o *Options) noLog(dir string) error {
 	return fmt.Errorf("%s: %w", dir, ErrNoMember)
 }
 
-// checkNote refuses a log that is not of the member that the directory is of: two processes would be the same member.
+// checkNote refuses a log that does not belong to the directory's member: two processes would be the same member.
 func (n *Node) checkNote() error {
 	is := who{n.group, n.id}
 	noted, there, err := readNote(n.fs, n.dir)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pace is how fast the log is written, with its syncs. One goroutine at a time writes; any may ask.
+// pace measures how fast the log is written, with its syncs. One goroutine at a time writes; any may ask.
 type pace struct {
 	mu      sync.Mutex
 	began   time.Time             // of the write under way, else zero; guarded by mu
@@ -24,7 +24,7 @@ var paceSteps = [...]time.Duration{
 
 const (
 	slowWrite = 100 * time.Millisecond // a disk is slow if one of 100 writes takes longer
-	paceLooks = 10                     // so many looks in a row, of one second each
+	paceLooks = 10                     // the number of looks in a row, one a second
 )
 
 // begin notes that a write begins. Ended says that it has ended.
@@ -51,8 +51,8 @@ func stepOf(took time.Duration) (step int) {
 	return step
 }
 
-// look is called once a second. It reports whether the log has been slow for paceLooks seconds. A second without a write says nothing,
-// and a write that takes long counts in each of them.
+// look is called once a second. It reports whether the log has been slow for paceLooks seconds. A second without a
+// write tells nothing, and a long write counts in each second that it takes.
 func (p *pace) look(now time.Time) (slow bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *spread) p99() time.Duration {
 	return 0
 }
 
-// lookAtPace has a leader hand over whose log is slow, to a member whose log is at least twice as fast.
+// lookAtPace makes a leader whose log is slow hand over to a member whose log is at least twice as fast.
 func (n *Node) lookAtPace() {
 	slow := n.run.pace.look(time.Now())
 	if slow != n.slow {

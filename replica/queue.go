@@ -2,7 +2,8 @@ package replica
 
 import "sync"
 
-// queue passes things from any goroutines to one, in order. It has no bound: what is in it is bounded by those who add.
+// queue passes things from any goroutines to one, in order. It has no bound of its own: the goroutines that add bound
+// it.
 type queue[T any] struct {
 	mu    sync.Mutex
 	items []T           // guarded by mu

@@ -9,14 +9,15 @@ import (
 	"github.com/sievekv/sievekv/internal/storage/image"
 )
 
-// received are the snapshots that are here as a whole, and not installed. There may be several: raft takes one some time before it is
-// installed, and meanwhile others come, of a leader before or of the next. Raft takes none whose index is applied already.
+// received are the snapshots that have come as a whole and are not installed. There may be several: raft takes one some
+// time before it is installed, and meanwhile an earlier or the next leader may send others. Raft takes none whose index
+// is applied already.
 type received struct {
 	mu  sync.Mutex
 	all map[at]*staged // guarded by mu
 }
 
-// at is the entry that a snapshot is of.
+// at is the last entry in a snapshot.
 type at struct{ index, term uint64 }
 
 // staged is a snapshot of another member, as tables.
@@ -26,7 +27,8 @@ type staged struct {
 	remove func() // the files
 }
 
-// add keeps a snapshot. If there is one of the same entry, which is equal, and which raft may have taken, that one stays.
+// add keeps a snapshot. If there already is one of the same entry, which is equal and which raft may have taken, the
+// earlier one stays.
 func (r *received) add(s *staged) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 	"github.com/sievekv/sievekv/internal/storage/files"
 )
 
-// Rejoin is Join in the directory of an earlier member of the group, or what is left of it: one that has found damage, differs from
-// the others, or was removed. What is there is moved into the directory "replaced-ID" in it, with the earlier member's id. Nobody
-// removes that but the operator. A Rejoin that was cut can be repeated.
+// Rejoin is Join in the directory of an earlier member of the group, or in its remains: a member that has found damage,
+// differs from the others, or was removed. It moves the old files into the subdirectory "replaced-ID", with the earlier
+// member's id. Only the operator removes that. An interrupted Rejoin can be repeated.
 //
-// It refuses a member of another group, a member that the group still has, a store that is alone, and files that are no part of a
-// member. A directory that is empty, or missing, is that of a member that lost everything.
+// It refuses a member of another group, a member that the group still has, a store that is alone, and files that are no
+// part of a member. An empty or missing directory belongs to a member that lost everything.
 func Rejoin(dir string, o Options, t Token) (*Node, error) {
 	if err := o.checkLevel(t.level); err != nil {
 		return nil, err
@@ -30,10 +30,10 @@ func Rejoin(dir string, o Options, t Token) (*Node, error) {
 	return Join(dir, o, t)
 }
 
-// asideName is the directory for what an earlier member had.
+// asideName is the directory for the files of an earlier member.
 func asideName(id uint64) string { return "replaced-" + hexID(id) }
 
-// setAside moves aside what an earlier member of the token's group had.
+// setAside moves aside the files of an earlier member of the token's group.
 func (o Options) setAside(dir string, t Token) error {
 	fs := o.fileSystem()
 	earlier, err := o.findEarlier(fs, dir, t)
@@ -60,7 +60,7 @@ func (o Options) setAside(dir string, t Token) error {
 	return nil
 }
 
-// findEarlier returns whose directory it is, nil if it has nothing.
+// findEarlier returns the member whose directory it is, nil if the directory has none.
 func (o Options) findEarlier(fs vfs.FS, dir string, t Token) (*who, error) {
 	names, err := contents(fs, dir)
 	if err != nil || len(names) == 0 {
@@ -87,7 +87,7 @@ func (o Options) findEarlier(fs vfs.FS, dir string, t Token) (*who, error) {
 	return &w, nil
 }
 
-// marked returns which member a log is of.
+// marked returns the member that a log belongs to.
 func (o Options) marked(dir string) (who, error) {
 	n, err := o.open(dir, true)
 	if err != nil {
@@ -97,7 +97,7 @@ func (o Options) marked(dir string) (who, error) {
 	return who{n.group, n.id}, errors.Join(err, n.closeFiles())
 }
 
-// contents lists a directory, without what was moved aside before, and without the file that is locked.
+// contents lists a directory, without the files that were moved aside before, and without the lock file.
 func contents(fs vfs.FS, dir string) ([]string, error) {
 	names, err := fs.List(dir)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -119,7 +119,8 @@ func isMembers(name string) bool {
 	return files.LooksLikePart(name)
 }
 
-// move moves what a member has aside, the log first: without it nothing starts. Until the note has been moved, last, it can be repeated.
+// move moves the files of a member aside, the log first: without it nothing starts. The note is last; until it has been
+// moved, the move can be repeated.
 func move(fs vfs.FS, dir string, w who) error {
 	if err := writeNote(fs, dir, w); err != nil {
 		return err
@@ -157,5 +158,5 @@ func place(name string) int {
 	return 1
 }
 
-// lockName is the file that whoever has a store open has locked. It stays.
+// lockName is the lock file of an open store. It stays.
 const lockName = "LOCK"

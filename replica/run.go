@@ -31,7 +31,7 @@ type runner struct {
 	tell  sync.Once
 }
 
-// cut is up to where the log is to be cut, and who waits for it.
+// cut is the index up to which to cut the log, and the channel of the waiting caller.
 type cut struct {
 	index uint64
 	done  chan error
@@ -56,7 +56,7 @@ func (r *runner) end() {
 	r.ended.Wait()
 }
 
-// cut has the log cut up to an index, and returns when that is done.
+// cut cuts the log up to an index, and returns when that is done.
 func (r *runner) cut(index uint64) error {
 	c := cut{index, make(chan error, 1)}
 	r.cuts.add(c)
@@ -68,7 +68,7 @@ func (r *runner) cut(index uint64) error {
 	}
 }
 
-// do has raft's goroutine call a method of the member.
+// do makes raft's goroutine call a method of the member.
 func (r *runner) do(step func()) { r.steps.add(step) }
 
 // raft is raft's goroutine.
@@ -91,7 +91,7 @@ func (r *runner) raft() {
 	}
 }
 
-// ready passes on what raft wants done.
+// ready passes on the work from raft.
 func (r *runner) ready() {
 	for {
 		w, ok := r.m.Ready()

@@ -82,8 +82,8 @@ func translate(from *Status, before *translated) *cluster.Status {
 	return to
 }
 
-// nodeID returns the ID of a member as Redis shows it, with 40 hexadecimal digits: those of the number, and zeros. It is "" for 0,
-// which is no member.
+// nodeID returns the ID of a member as Redis shows it, with 40 hexadecimal digits: the digits of the number, and zeros.
+// It is "" for 0, which is no member.
 func nodeID(id uint64) string {
 	if id == 0 {
 		return ""

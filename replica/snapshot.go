@@ -45,7 +45,7 @@ func (n *Node) trySnapshot(msg *pb.Message) error {
 	return n.wire.SendSnapshot(n.ctx, msg.GetTo(), newer, func(w io.Writer) error { return i.Write(n.ctx, w) })
 }
 
-// receive receives a snapshot, and gives raft the message of it when it is here as a whole.
+// receive receives a snapshot, and gives raft its message when the whole snapshot has come.
 func (n *Node) receive(ctx context.Context, from uint64, msg *pb.Message, r io.Reader) error {
 	meta := msg.GetSnapshot().GetMetadata()
 	if msg.GetType() != pb.MsgSnap || meta.GetIndex() == 0 || msg.GetFrom() != from || msg.GetTo() != n.id {
@@ -70,7 +70,8 @@ func (n *Node) receive(ctx context.Context, from uint64, msg *pb.Message, r io.R
 	return nil
 }
 
-// checkImage returns an error if an image is not of the entry that its message says. The store finds out whether it is of the group.
+// checkImage returns an error if an image is not as of the entry in its message. The store checks that it belongs to
+// the group.
 func checkImage(t image.Tables, meta *pb.SnapshotMetadata) error {
 	applied, err := format.DecodeApplied(t.Meta[string(format.AppendMetaKey(nil, format.MetaApplied))])
 	if err == nil && (applied.Index != meta.GetIndex() || applied.Term != meta.GetTerm()) {
@@ -79,7 +80,7 @@ func checkImage(t image.Tables, meta *pb.SnapshotMetadata) error {
 	return err
 }
 
-// promote makes a voter of a learner that has everything that was committed a moment ago. One change is made at a time.
+// promote makes a learner that has everything committed a moment ago a voter. It makes one change at a time.
 func (n *Node) promote(commit uint64) {
 	n.run.do(func() {
 		learners := n.m.CaughtUp(commit)

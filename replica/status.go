@@ -53,7 +53,7 @@ type MemberStatus struct {
 	LogTimeKnown bool
 }
 
-// Status returns the group as this member knows it. It costs an atomic load. Who has it must not change it.
+// Status returns the group as this member knows it. It costs an atomic load. Callers must not change it.
 func (n *Node) Status() *Status { return n.status.Load() }
 
 // Applied returns the index up to which this member has applied the log. It costs an atomic load.
@@ -64,7 +64,7 @@ func (s *Status) MostAdvanced() (id uint64) {
 	return s.mostAdvanced(func(*MemberStatus) bool { return true })
 }
 
-// mostAdvanced is MostAdvanced of those that are fit.
+// mostAdvanced is MostAdvanced among the members that are fit.
 func (s *Status) mostAdvanced(fit func(*MemberStatus) bool) (id uint64) {
 	best := uint64(0)
 	for i := range s.Members {
@@ -129,7 +129,7 @@ func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *S
 	if s.Leader == n.id && !s.Leads {
 		s.Leader = 0
 	}
-	s.LogBytes, _ = n.log.Size() // 0 of one that has failed, of which Alarm tells
+	s.LogBytes, _ = n.log.Size() // 0 for one that has failed, as Alarm tells
 	progress := n.m.Status().Progress
 	right, known := n.reached()
 	for id, info := range who.infos {
@@ -149,8 +149,9 @@ func (n *Node) makeStatus(basic raft.BasicStatus, leads uint64, who *members) *S
 	return s
 }
 
-// Transfer hands the leadership to another member, and returns when it leads. The error is kv.ErrNotLeader, that of ctx, or says that
-// the member does not vote, that another leads now, or that this one goes on leading because the other has not taken over.
+// Transfer hands the leadership to another member, and returns when it leads. The error is kv.ErrNotLeader, ctx's, or
+// says that the member does not vote, that another leads now, or that this one goes on leading because the other has
+// not taken over.
 func (n *Node) Transfer(ctx context.Context, to uint64) error {
 	s := n.Status()
 	if !s.Leads {
@@ -231,9 +232,9 @@ func (n *Node) proposeChange(ctx context.Context, c *pb.ConfChangeSingle, info [
 	}
 }
 
-// AddMember adds a member, which does not vote until it has everything, and returns the token with which it joins. The store of
-// this member must lead. The error is kv.ErrNotLeader, one that says what is wrong with the info, or kv.ErrOutcomeUnknown or that of
-// ctx: then the member may be added.
+// AddMember adds a member, which does not vote until it has everything, and returns the token with which it joins. The
+// store of this member must lead. The error is kv.ErrNotLeader, one that says what is wrong with the info, or
+// kv.ErrOutcomeUnknown or ctx's: in the last two cases the member may have been added.
 func (n *Node) AddMember(ctx context.Context, name, peer, client string) (Token, error) {
 	info := Info{ID: randomID(), Name: name, Peer: peer, Client: client}
 	if err := errors.Join(checkInfo(info), n.checkPeer(peer)); err != nil {
@@ -260,8 +261,8 @@ func (n *Node) AddMember(ctx context.Context, name, peer, client string) (Token,
 	return t, nil
 }
 
-// ReplaceMember removes a member that has lost something, and adds another with its name and addresses, as AddMember does. A change
-// that was cut after the first half leaves no member of the name: AddMember makes the rest.
+// ReplaceMember removes a member that has lost something, and adds another with its name and addresses, as AddMember
+// does. A change that is interrupted after the first half leaves no member of the name: AddMember does the rest.
 func (n *Node) ReplaceMember(ctx context.Context, id uint64) (Token, error) {
 	old, is := n.machine.members.Load().infos[id]
 	if !is {
@@ -288,7 +289,7 @@ func (n *Node) RemoveMember(ctx context.Context, id uint64) error {
 	})
 }
 
-// reads are questions for an index that are open.
+// reads are open questions for an index.
 type reads struct {
 	mu   sync.Mutex
 	last uint64
@@ -346,7 +347,7 @@ func (n *Node) ReadIndex(ctx context.Context) (uint64, error) {
 	}
 }
 
-// waiting are those who wait until something is applied.
+// waiting are the callers that wait until an index is applied.
 type waiting struct {
 	applied func() uint64
 
@@ -363,7 +364,7 @@ func (w *waiting) wake() {
 	}
 }
 
-// AwaitApplied returns when this member has applied an index. The error is that of ctx.
+// AwaitApplied returns when this member has applied an index, or with the error of ctx.
 func (n *Node) AwaitApplied(ctx context.Context, index uint64) error {
 	w := &n.waiting
 	for w.applied() < index {
@@ -387,8 +388,8 @@ func (n *Node) AwaitApplied(ctx context.Context, index uint64) error {
 	return nil
 }
 
-// Replicated returns how many other members have on stable storage everything that this member's store shows at the moment of the
-// call. It waits until there are as many as wanted, or ctx ends. A member that does not lead answers 0.
+// Replicated returns how many other members have on stable storage everything that this member's store shows at the
+// moment of the call. It waits until the wanted number have it, or ctx ends. A member that does not lead answers 0.
 func (n *Node) Replicated(ctx context.Context, wanted int) int {
 	if !n.Status().Leads || n.DB.Sync() != nil {
 		return 0
@@ -441,8 +442,8 @@ func (n *Node) keep() {
 	}
 }
 
-// lookAtDisk has a member whose disk is full take no more entries, and hand the leadership over: the others go on without it. It
-// goes on voting. A leader without others goes on, and its store refuses writes.
+// lookAtDisk makes a member whose disk is full take no more entries, and hand the leadership over: the others go on
+// without it. It goes on voting. A leader without others goes on, and its store refuses writes.
 func (n *Node) lookAtDisk() {
 	full := errors.Is(n.DB.Health(), kv.ErrNoSpace)
 	if was := n.full.Swap(full); was != full {
@@ -453,7 +454,8 @@ func (n *Node) lookAtDisk() {
 	}
 }
 
-// handOverFor has another member lead that is fit, if this one leads, because something is wrong here. It loses nothing.
+// handOverFor makes another member lead that is fit, if this one leads, because something is wrong here. No write is
+// lost.
 func (n *Node) handOverFor(why string, fit func(*MemberStatus) bool) {
 	s := n.Status()
 	to := s.mostAdvanced(fit)
@@ -496,9 +498,9 @@ func (n *Node) cut() error {
 	}
 }
 
-// cutAt returns up to where the log may be cut, of what is synced, so that the entries after keep stay. A member that can be reached
-// and lacks others holds up the log, but not above twice: it may be getting a snapshot, which would be of no use if the log
-// began above it by the time it is there, and the next one neither.
+// cutAt returns the index up to which the log may be cut, at most the synced one, so that the entries after keep stay.
+// A reachable member that lacks entries holds up the cut, up to twice the size to keep: it may be receiving a snapshot,
+// which would be of no use, and the next one too, if the log began above it by the time that it arrives.
 func (s *Status) cutAt(synced, keep, twice uint64) uint64 {
 	index := min(synced, keep)
 	for _, m := range s.Members {

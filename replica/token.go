@@ -12,7 +12,8 @@ import (
 	"github.com/sievekv/sievekv/internal/format"
 )
 
-// Token is what a new member has to know of its group. It is no secret between members, but has the seeds of the store's hashes.
+// Token has what a new member must know of its group. It is no secret among members, but has the seeds of the store's
+// hashes.
 type Token struct {
 	group    [16]byte
 	identity format.StoreMeta
@@ -21,8 +22,8 @@ type Token struct {
 	level    byte // of the group
 }
 
-// A token begins with one of these. The second is for groups above level 1, and is followed by the level in one byte: programs that know
-// only the first cannot be members of such a group, and refuse the token.
+// A token begins with one of these. The second is for groups above level 1, and the level in one byte follows it:
+// programs that know only the first cannot be members of such a group, and refuse the token.
 const (
 	tokenStart  = "sievekv-member-1-"
 	tokenStart2 = "sievekv-member-2-"
@@ -84,7 +85,7 @@ func ParseToken(s string) (t Token, err error) {
 	return t, err
 }
 
-// Self returns who the new member is to be.
+// Self returns the info of the new member.
 func (t Token) Self() Info { return t.self }
 
 // appendInfos appends infos, one after the other.

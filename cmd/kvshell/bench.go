@@ -81,8 +81,8 @@ func (sh *shell) bench(ctx context.Context, during time.Duration, asJSON bool) (
 	return sh.printResult(result, asJSON)
 }
 
-// benchParent returns the directory that bench makes its own in: that of the flags if it is empty, otherwise the one that
-// this is in.
+// benchParent returns the directory in which bench makes its own: the directory of the flags if it is empty, otherwise
+// its parent.
 func (sh *shell) benchParent() (string, error) {
 	dir, err := sh.dir()
 	if err != nil {

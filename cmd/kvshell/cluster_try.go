@@ -22,7 +22,7 @@ import (
 const (
 	tryMembers  = 3
 	tryPort     = 6390
-	peerPortsOn = 1000 // a member's peer port is its client port and so many
+	peerPortsOn = 1000 // a member's peer port is its client port plus this number
 )
 
 func (sh *shell) clusterTryCommand() *cobra.Command {

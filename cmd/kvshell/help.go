@@ -76,8 +76,8 @@ const usageTemplate = `Usage:
 Flags:
 {{if .HasParent}}{{.LocalFlags.FlagUsages}}{{.InheritedFlags.FlagUsages}}{{else}}{{.Flags.FlagUsages}}{{end}}`
 
-// rootUsageTemplate is the usage of the program. It lists the flags for a server, which are many; that of words does
-// not.
+// rootUsageTemplate is the usage of the program. It lists the flags for a server, which are many; the usage of a word
+// does not.
 func rootUsageTemplate(serverFlags string) string {
 	return usageTemplate + "{{if not .HasParent}}\nFlags for a server:\n" + serverFlags + "{{end}}"
 }

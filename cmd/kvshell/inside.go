@@ -57,7 +57,7 @@ func (sh *shell) localDir() (dir string, local bool) {
 	return dir, err == nil
 }
 
-// isBelow reports whether a path is that of a directory, or leads below it. Neither need exist.
+// isBelow reports whether a path leads to a directory, or below it. Neither need exist.
 func isBelow(path, dir string) bool {
 	for up := system.Target(path); ; up = filepath.Dir(up) {
 		if isSameDir(up, dir) {

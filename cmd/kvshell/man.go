@@ -49,8 +49,8 @@ func (sh *shell) man(root *cobra.Command, dir string) error {
 	return sh.write(fmt.Sprintf("man pages in %s\n", dir))
 }
 
-// manText returns the help on a word as Markdown, of which cobra makes a man page. Indented lines stay as they are, as
-// code does.
+// manText returns the help on a word as Markdown, from which cobra makes a man page. Indented lines stay as they are,
+// as code does.
 func manText(cmd *cobra.Command) string {
 	text := cmd.Long
 	if text == "" {

@@ -15,7 +15,7 @@ func openFile(ctx context.Context, name string) (*os.File, error) {
 	return file, exit.WithCode(exit.Local, err)
 }
 
-// reading returns a reader of a file whose end is that of the file or, for a pipe and the like, an interrupt: nobody knows
+// reading returns a reader of a file that ends with the file or, for a pipe and the like, at an interrupt: nobody knows
 // when these have something.
 func reading(ctx context.Context, file *os.File) io.Reader {
 	if regular, err := isRegular(file); err != nil || regular {
@@ -30,7 +30,7 @@ func reading(ctx context.Context, file *os.File) io.Reader {
 	return from
 }
 
-// writing has write write to a file. If that is a pipe or the like, the end of ctx does not wait for somebody who reads.
+// writing makes write write to a file. If that is a pipe or the like, the end of ctx does not wait for a reader.
 func writing(ctx context.Context, file *os.File, write func(io.Writer) error) error {
 	if regular, err := isRegular(file); err != nil || regular {
 		return write(file)

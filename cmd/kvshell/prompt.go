@@ -250,8 +250,8 @@ func runOwn(ctx context.Context, cmd *cobra.Command, args [][]byte) error {
 // errExit ends the prompt.
 var errExit = errors.New("exit")
 
-// ownCommands returns the own words of the prompt: most of those of the command line, without the flags before the
-// word, and some more.
+// ownCommands returns the own words of the prompt: most words of the command line, without the flags before the word,
+// and some more.
 func (p *interactive) ownCommands() []*cobra.Command {
 	own := p.shell.ownCommands()
 	for _, cmd := range own {

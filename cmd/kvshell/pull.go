@@ -294,7 +294,7 @@ func (sh *shell) copying(o transfer.Options, size int64, copyAll func(transfer.D
 	})
 }
 
-// reporting shows progress, and prints the report. Size is that of the file, -1 for none.
+// reporting shows progress, and prints the report. Size is the file's, -1 for none.
 func (sh *shell) reporting(o transfer.Options, size int64, copyAll func(transfer.Options) (transfer.Report, error)) error {
 	o.List = sh.stdout
 	if tty.IsTerminal(sh.stdout) {

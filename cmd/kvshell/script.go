@@ -263,7 +263,7 @@ func (s *script) result() error {
 	return &exit.Error{Code: s.code} // the replies have told the errors
 }
 
-// insideMulti returns the error of input that ended before EXEC. The exit code is that of the replies, if they had errors.
+// insideMulti returns the error of input that ended before EXEC. The exit code is the replies' if they had errors.
 func insideMulti(queued, code int) error {
 	lost := fmt.Sprintf("%d queued commands were not run", queued)
 	switch queued {

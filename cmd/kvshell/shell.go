@@ -280,7 +280,8 @@ func (l *layout) Set(word string) error {
 	return nil
 }
 
-// layouts returns the layouts of filters that own words make: those of the store that the prompt has open, or of the flags.
+// layouts returns the layouts of filters that own words make, from the store that the prompt has open, or from the
+// flags.
 func (sh *shell) layouts() filters.Layouts {
 	if sh.lent == nil {
 		return filters.Layouts{Bloom: scalableext.Layout(sh.bloomLayout), Cuckoo: scalableext.Layout(sh.cuckooLayout)}

@@ -32,7 +32,7 @@ func (sh *shell) client() *client.Client {
 	return client.New(sh.address, func() bool { return sh.show.json }, sh.stderr)
 }
 
-// dir returns the directory of the store: the one that -d or $SIEVEKV_DIR names, or that of the prompt's store.
+// dir returns the directory of the store: the one that -d or $SIEVEKV_DIR names, or the prompt's store's.
 func (sh *shell) dir() (string, error) {
 	if sh.address != nil {
 		return "", exit.Usagef("this needs the store in a directory: give that by -d DIR in place of %s", sh.server.Given())
@@ -239,7 +239,7 @@ func (sh *shell) options(dir string, mustExist bool) *kv.Options {
 	return o
 }
 
-// modules returns the modules of the table: a store that is served has those of the server, too.
+// modules returns the modules of the table: a store that is served has the server's, too.
 func (sh *shell) modules() []module.Module {
 	switch {
 	case sh.member:

@@ -98,7 +98,7 @@ func status(n Node, _ *module.Call) (reply.Reply, error) {
 	), nil
 }
 
-// healthy says what the leader knows of the others. They know it of themselves alone.
+// healthy says which members the leader knows to be healthy. The others know that only of themselves.
 func healthy(s *replica.Status, m replica.MemberStatus) reply.Reply {
 	switch {
 	case !s.Leads && m.ID != s.Self:
@@ -109,7 +109,7 @@ func healthy(s *replica.Status, m replica.MemberStatus) reply.Reply {
 	return reply.BulkString("no")
 }
 
-// milliseconds is something that members tell each other.
+// milliseconds is a time that members tell each other.
 func milliseconds(d time.Duration, known bool) reply.Reply {
 	if !known {
 		return reply.BulkString("unknown")

@@ -53,7 +53,7 @@ const (
 	// adds is the capacity of the filter to which items are added. It grows.
 	adds = 10_000_000
 
-	// mostItems is how many items the filter has that is looked up. Short runs have fewer: so many for each second.
+	// mostItems is how many items the filter for lookups has. Short runs have fewer: a fixed number for each second.
 	mostItems, itemsPerSecond, leastItems = 8_000_000, 100_000, 400_000
 
 	batch = 16384
@@ -174,7 +174,7 @@ func (r *Run) withStore(name string, cacheSize int64, f func(db *kv.DB) error) e
 	return err
 }
 
-// measure has clients run op for their part of the time, and times one of so many calls.
+// measure makes clients run op for their part of the time, and times one of `every` calls.
 func (r *Run) measure(ctx context.Context, clients, every int, op func(random *rand.Rand) error) (line Line, err error) {
 	var over atomic.Bool
 	ended, end := context.WithTimeout(ctx, r.During/parts)

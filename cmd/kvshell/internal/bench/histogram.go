@@ -41,7 +41,7 @@ func (h *histogram) share(share float64) time.Duration {
 	return h.longest
 }
 
-// bucket returns the index of the bucket of a number: that of its highest bit, and of the bits below it that are kept.
+// bucket returns the index of a number's bucket, from its highest bit and the bits below it that are kept.
 func bucket(x uint64) int {
 	shift := max(0, bits.Len64(x)-exact-1)
 	return shift<<exact + int(x>>shift)

@@ -128,8 +128,8 @@ type Address struct {
 	reply    int64         // the most bytes of memory of a reply, 0 for the default
 }
 
-// Bounded returns the address of a server that may say nothing for a time while a reply is missing, and whose replies take
-// at most so many bytes of memory.
+// Bounded returns the address with limits: how long the server may be silent while a reply is missing, and how many
+// bytes of memory a reply may take.
 func (a *Address) Bounded(silence time.Duration, reply int64) *Address {
 	other := *a
 	other.silence, other.reply = silence, reply

@@ -161,7 +161,7 @@ func (c *connection) send(ctx context.Context, words [][]byte) error {
 	return err
 }
 
-// write writes in pieces, each of which the server must take before it has been silent for too long.
+// write writes in pieces. The server must take each before it has been silent for too long.
 func (c *connection) write(b []byte) error {
 	const piece = 64 << 10
 	for part := range slices.Chunk(b, piece) {

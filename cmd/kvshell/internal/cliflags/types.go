@@ -33,8 +33,8 @@ func (s *Seconds) Set(text string) error {
 // fileValue is a flag that takes the name of a file.
 type fileValue struct{ name *string }
 
-// FileVar makes a flag that takes the name of a file. An empty name is refused: it may be that of a variable that is not
-// set, and what the file protects would be open to all.
+// FileVar makes a flag that takes the name of a file. It refuses an empty name: it may come from a variable that is not
+// set, and the thing that the file protects would be open to all.
 func FileVar(flags *pflag.FlagSet, name *string, flag, usage string) {
 	flags.Var(fileValue{name}, flag, usage)
 }

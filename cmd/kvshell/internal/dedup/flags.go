@@ -12,7 +12,7 @@ import (
 )
 
 // maxBatchLines is the most lines of one commit, and the default of runs with OUT. printedLines is the default of other
-// runs: so many lines may be printed twice.
+// runs: at most this number of lines may be printed twice.
 const (
 	maxBatchLines = 1 << 18
 	printedLines  = 4096
@@ -35,7 +35,7 @@ func (f *Flags) Note(flags *pflag.FlagSet) {
 	f.batchGiven = flags.Changed("batch")
 }
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.out, "output", "o", "", "append the new lines to the file `OUT`, each exactly once")
 	f.Flags.Register(flags)

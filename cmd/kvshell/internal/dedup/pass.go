@@ -39,11 +39,11 @@ import (
 //     lines were new, how long OUT was before the batch, and a hash of the end of OUT.
 //  3. The new lines are written to OUT.
 //
-// At the end OUT is synced, and the last commit removes the record and the claim. The end is that of the input, or, if the
-// user says so, the place from which on the input cannot be read.
+// At the end OUT is synced, and the last commit removes the record and the claim. The end is the input's end or, if the
+// user says so, the place where the input can no longer be read.
 //
-// What a crash leaves. Commits survive as a prefix, each whole or not at all. So the filter and the record are always
-// those of one batch, say b, and the filter has the lines up to the end of b. OUT has all new lines from before b, at
+// What a crash leaves. Commits survive as a prefix, each whole or not at all. So the filter and the record always
+// belong to one batch, say b, and the filter has the lines up to the end of b. OUT has all new lines from before b, at
 // least as many bytes as the record says: they were synced before the commit of b was made. After these bytes OUT has
 // any part of what was written later, or other bytes.
 //
@@ -399,7 +399,7 @@ func (p *Pass) forget(w *kv.Writer, r *record) error {
 		return err
 	}
 	if c, err := storedClaim(p.db, r.out); err != nil || c == nil || c.Run != r.run {
-		return nil // the claim is that of another run
+		return nil // the claim belongs to another run
 	}
 	return dropClaim(w, r.out)
 }
@@ -453,8 +453,8 @@ func (p *Pass) resume(ctx context.Context, r *record, claimed *claim) error {
 	return nil
 }
 
-// renamed reports whether the input is another file than that of the record, and has all that the unfinished run read:
-// logs are renamed by who rotates them. It opens the input for itself, because the run reads it once more.
+// renamed reports whether the input is another file than the record's, and has all that the unfinished run read:
+// programs that rotate logs rename them. It opens the input for itself, because the run reads it once more.
 func (p *Pass) renamed(ctx context.Context, r *record) (same bool, err error) {
 	if r.input == p.in.Name || r.input == input.Stdin || p.in.Name == input.Stdin || r.end == 0 || p.in.Size < 0 {
 		return false, nil

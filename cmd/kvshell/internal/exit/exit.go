@@ -65,8 +65,8 @@ func Refusef(format string, args ...any) error {
 	return &Error{Refused, fmt.Errorf(format, args...)}
 }
 
-// Code returns the code for an error: that of an Error in it, or that for an error of the store. Any other error is
-// one of the operating system about local files.
+// Code returns the code for an error: the code of an Error in it, or the code for an error of the store. Any other
+// error comes from the operating system and is about local files.
 func Code(err error) int {
 	var own *Error
 	switch {

@@ -41,9 +41,9 @@ type Filter interface {
 	// if that is 0.
 	ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) error
 
-	// AddFitting adds the lines that the filter does not have, as part of a writer's commit, and sets added for these.
-	// It does so for as many lines, from the first on, as surely fit into the commit, but for at least so many. n is
-	// their number; with an error, the number of lines before the first that has no room.
+	// AddFitting adds the longest prefix of lines that surely fits into the writer's commit, and at least `least` of
+	// them. It sets added for lines that the filter did not have. n is the length of the prefix; with an error, the
+	// number of lines before the first that has no room.
 	AddFitting(w *kv.Writer, lines [][]byte, added []bool, least int) (n int, err error)
 
 	Facts() (Facts, error)
@@ -102,7 +102,7 @@ func KindOf(typeName string) (kind string, ok bool) {
 	return "", false
 }
 
-// Types returns the types of filter as the command TYPE answers them: those of Bloom, Cuckoo and Counting.
+// Types returns the types of filter as the command TYPE answers them, for Bloom, Cuckoo and Counting.
 func Types() (names []string) {
 	for _, m := range []module.Module{bloomext.Module(), cuckooext.Module(), countingext.Module()} {
 		names = append(names, m.Types[0].Name)

@@ -59,7 +59,7 @@ func (f *Flags) compatible() bool {
 	return f.Kind == Bloom && f.Layouts.Bloom == scalableext.LayoutCompatible
 }
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Kind, "type", Bloom, kindUsage)
 	flags.Float64Var(&f.Rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines taken for known ones")
@@ -133,7 +133,7 @@ func (f *Flags) bloomConfig() bloomext.Config {
 		Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind(), Group: f.Group, Window: f.Window, Slices: f.Slices,
 		Layout: f.Layouts.Bloom,
 	}
-	if !f.CapacityGiven { // many lines grow a filter with layers several times as fast as one with a log
+	if !f.CapacityGiven { // many lines grow a filter with layers several times faster than one with a log
 		c.GrowthLog = -1
 	}
 	return c

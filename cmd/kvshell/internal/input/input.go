@@ -139,8 +139,8 @@ func Open(ctx context.Context, name string, stdin *os.File, maxLines int) (*Inpu
 	return in, nil
 }
 
-// Look waits for the first bytes, and refuses what is no text. It is for before Start, and before anything is changed. It
-// does not wait for somebody who types.
+// Look waits for the first bytes, and refuses input that is no text. Call it before Start, and before anything is
+// changed. It does not wait for a person who types.
 func (in *Input) Look(ctx context.Context) error {
 	if in.device {
 		return nil
@@ -296,7 +296,7 @@ func (in *Input) Await(ctx context.Context, idle func()) (*Batch, error) {
 }
 
 // Take waits for a batch, and returns it with further ones that are ready, as long as all together have no more lines
-// than a full batch: from a pipe batches are small. The error is that of ctx, or what ended the input: io.EOF at its
+// than a full batch: from a pipe batches are small. The error is ctx's, or the one that ended the input: io.EOF at its
 // end.
 func (in *Input) Take(ctx context.Context, idle func()) (taken []*Batch, err error) {
 	b := in.held
@@ -344,7 +344,7 @@ func (in *Input) ready() *Batch {
 
 // skipLines reads past the first Skip lines. It is an error if there are fewer.
 func (in *Input) skipLines() error {
-	const look = 1 << 10 // it checks after so many lines whether the input was closed
+	const look = 1 << 10 // after this number of lines it checks whether the input was closed
 	for n := uint64(0); n < in.Skip; n++ {
 		if n%look == 0 && in.closed() {
 			return errStopped

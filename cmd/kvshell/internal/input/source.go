@@ -19,7 +19,7 @@ import (
 // read: what was compressed is damaged or cut off, or something else follows it, or a line is too long.
 var ErrUnreadable = errors.New("cannot be read any further")
 
-// StopAtDamageVar adds the flag for StopAtDamage to those of a command.
+// StopAtDamageVar adds the flag for StopAtDamage to a command.
 func StopAtDamageVar(flags *pflag.FlagSet, stop *bool) {
 	flags.BoolVar(stop, "stop-at-damage", false, "where FILE is damaged or cut off, take the lines before that place for all of it")
 }
@@ -58,7 +58,7 @@ func (in *Input) open() error {
 // compression is a way to compress a file that is read.
 type compression struct{ name, magic, class, command string }
 
-// The magic of zstd is that of data, or of a frame that is passed over, with which some programs begin.
+// The magic of zstd begins data, or a frame to skip, with which some programs begin.
 var (
 	byGzip = compression{"gzip", "\x1f\x8b\x08", "", "gzip -dc FILE"}
 	byZstd = compression{"zstd", "\x28\xb5\x2f\xfd", "", "zstd -dc FILE"}

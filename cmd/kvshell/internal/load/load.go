@@ -48,7 +48,7 @@ type Flags struct {
 	Stop    bool // at damage
 }
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Flags.Register(flags)
 	cliflags.CountVar(flags, &f.Batch, "batch", maxLoadLines, fmt.Sprintf("`LINES` in one commit, at most %d; in one command to a server at most %d", maxLoadLines, MaxSentLines))

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// These bound the work of a Tab: it looks at so many keys, and offers so many words.
+	// These bound the work of a Tab: the keys that it looks at, and the words that it offers.
 	maxKeysScanned = 100_000
 	maxOffered     = 200
 )
@@ -31,7 +31,7 @@ const (
 type Completer struct {
 	Table  func() *module.Table                         // the command table
 	Keys   func(prefix string) iter.Seq2[string, error] // all keys that begin with a prefix, and perhaps others
-	Own    func() []*cobra.Command                      // own words, made anew at each call
+	Own    func() []*cobra.Command                      // own words, made again at each call
 	Out    io.Writer                                    // for the syntax of a command
 	Prompt func() string                                // the text before the line
 
@@ -333,8 +333,8 @@ func withPrefix(prefix string, words []string) (found []string) {
 	return found
 }
 
-// inCase returns those of some upper-case words that begin with a prefix in any case. They begin with the prefix as
-// it was typed; the rest is in lower case if the last letter of the prefix is.
+// inCase returns the upper-case words that begin with a prefix in any case, with the prefix as it was typed; the rest
+// is in lower case if the last letter of the prefix is.
 func inCase(prefix string, words []string) (found []string) {
 	upper := strings.ToUpper(prefix)
 	if len(upper) != len(prefix) {

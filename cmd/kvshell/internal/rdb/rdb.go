@@ -10,15 +10,15 @@
 //
 // # Files from anywhere
 //
-// A file may have any bytes. Nothing in memory is larger than what was read of the file, but for what LZF has
-// compressed: that may be 88 times as long. Only values are in memory as a whole, up to MaxString bytes of one, and not
-// those that are only checked. Arrays never are.
+// A file may have any bytes. Nothing in memory is larger than the bytes read from the file, except bytes that LZF has
+// compressed: they may be 88 times as long. Only values are in memory as a whole, up to MaxString bytes of one, and not
+// values that are only checked. Arrays never are.
 //
 // # Where the format is described
 //
-// The opcodes, types and lengths are those of src/rdb.h in Redis and in Valkey. What a value has is in the function
-// rdbLoadObject of src/rdb.c there. What a filter has is in the functions BFRdbSave and CFRdbSave of RedisBloom's
-// src/rebloom.c.
+// The opcodes, types and lengths are as in src/rdb.h of Redis and of Valkey. The function rdbLoadObject of their
+// src/rdb.c has the form of a value. The functions BFRdbSave and CFRdbSave of RedisBloom's src/rebloom.c have the form
+// of a filter.
 //
 // Up to version 11 the two have one format. From then on Redis counts on from 12, and Valkey from 80, and they give some
 // numbers of types and opcodes two meanings. A file of a newer version than is known here is read as long as it has
@@ -52,7 +52,7 @@ const (
 	magic       = "REDIS"
 	magicValkey = "VALKEY"
 	minVersion  = 1
-	maxRedis    = 15 // the newest that is known: that of Redis 8.10
+	maxRedis    = 15 // the newest known version: Redis 8.10's
 	firstValkey = 80
 	maxValkey   = 80 // of Valkey 9
 	firstSummed = 5  // files from this version on end in a checksum
@@ -147,7 +147,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return f, nil
 }
 
-// isValkey reports whether types and opcodes are those of Valkey where these differ.
+// isValkey reports whether types and opcodes have Valkey's meaning where it differs.
 func (r *Reader) isValkey() bool { return r.version >= firstValkey }
 
 // isNewer reports whether the version is newer than those that are known.

@@ -95,7 +95,7 @@ func (r *Reader) pass() error {
 	return r.skipString()
 }
 
-// first returns err, or if it is nil that of then.
+// first returns err if it is not nil, else then().
 func first(err error, then func() error) error {
 	if err != nil {
 		return err
@@ -103,7 +103,8 @@ func first(err error, then func() error) error {
 	return then()
 }
 
-// repeated reads a length, and so many elements. Each has a byte at least, so that a wrong length ends with the file.
+// repeated reads a length, and that number of elements. Each has a byte at least, so that a wrong length ends with the
+// file.
 func (r *Reader) repeated(element func() error) error {
 	n, err := r.length()
 	for i := uint64(0); i < n && err == nil; i++ {

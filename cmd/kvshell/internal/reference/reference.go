@@ -53,7 +53,7 @@ func (e *exampleRun) session() string {
 	return b.String()
 }
 
-// runExamples runs the examples of all commands, also of those that only a server has, and of those of a group.
+// runExamples runs the examples of all commands, also of commands that only a server or a group has.
 func runExamples(ctx context.Context) (runs []*exampleRun, err error) {
 	for _, c := range memberTable().Commands() {
 		run, err := runExample(ctx, c)
@@ -106,7 +106,7 @@ func memberTable() *module.Table {
 }
 
 // open opens a store in memory whose clock stands still and whose seed is fixed. So the replies are the same every
-// time, but for those of examplesVary.
+// time, except for the commands in examplesVary.
 func open() (*kv.DB, error) {
 	start := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	return kv.Open("", &kv.Options{

@@ -49,7 +49,7 @@ func (b *Busy) Add(r reply.Reply) error {
 	}
 	one := busyRow{filterRow: row}
 	b.now[row.Key] = row.all()
-	if last, known := b.before[row.Key]; known && b.elapsed > 0 && row.all() >= last { // otherwise it was made anew
+	if last, known := b.before[row.Key]; known && b.elapsed > 0 && row.all() >= last { // otherwise the filter was made again
 		one.perSecond = float64(row.all()-last) / b.elapsed.Seconds()
 	}
 	b.list = insertFirst(b.list, one, mostBusy, compareBusy)
@@ -115,7 +115,7 @@ func short(n float64) string {
 	return ""
 }
 
-// cut returns the beginning of a line that fits a width in characters, all of which are one column wide.
+// cut returns the beginning of a line that fits a width in characters. All characters are one column wide.
 func cut(line string, width int) string {
 	if utf8.RuneCountInString(line) <= width {
 		return line

@@ -21,8 +21,8 @@ var (
 // Charted is a Result that can be drawn, below its text.
 type Charted interface{ Chart(m *Marks) string }
 
-// Bar returns a bar of a width in characters, of which a share is full. What is above 0 is at least one character, and only what is
-// whole fills it.
+// Bar returns a bar of the given width in characters, with a share of it full. A share above 0 has at least one
+// character, and only the whole share fills the bar.
 func (m *Marks) Bar(share float64, width int) string {
 	n := min(max(0, int(share*float64(width))), width)
 	if share > 0 && width > 0 {

@@ -60,7 +60,7 @@ type filterPlan struct {
 type layerPlan struct {
 	Capacity     uint64  `json:"capacity"`
 	Bits         uint64  `json:"bits"`
-	Counters     uint64  `json:"counters,omitempty"` // of a counting filter; its bits are those of the counters
+	Counters     uint64  `json:"counters,omitempty"` // of a counting filter; its bits are the counters'
 	Bytes        uint64  `json:"bytes"`
 	BitsPerItem  float64 `json:"bits_per_item"` // at its capacity
 	Hashes       int     `json:"hashes"`
@@ -131,8 +131,8 @@ func planBloom(c bloomext.Config, maxBytes uint64) (*filterPlan, error) {
 	})
 }
 
-// mostLayers returns how many layers a filter with the compatible layout and so much expansion has at most. Each layer has half the
-// rate of the one before, so there are fewer than tooMany.
+// mostLayers returns how many layers a filter with the compatible layout and the given expansion has at most. Each
+// layer has half the rate of the one before, so there are fewer than tooMany.
 func mostLayers(c bloomext.Config, expansion uint32) int {
 	const tooMany = 1100
 	return sort.Search(tooMany, func(n int) bool {
@@ -207,7 +207,7 @@ func planFilter(p *filterPlan, size sizeLayer, first planned, maxBytes uint64, g
 	return p, nil
 }
 
-// growsNoFurther reports whether a filter cannot grow to what was planned, which has so many bytes.
+// growsNoFurther reports whether a filter cannot grow to the planned size in bytes.
 func growsNoFurther(bytes, maxBytes uint64, err error) bool {
 	return errors.Is(err, scalableext.ErrCannotGrow) || err == nil && filters.IsTooLarge(bytes, maxBytes)
 }
@@ -351,14 +351,14 @@ var (
 	tableItems = []uint64{1e5, 1e6, 1e7, 1e8, 1e9}
 	tableRates = []float64{0.25, 0.03, 0.01, 0.001, 0.0001}
 
-	// The sizes that are published for TairBloom at the rate tairRate: of filters made for so many items, and of small
-	// filters that have grown to so many.
+	// The published sizes of TairBloom at the rate tairRate: of filters made for a number of items, and of small
+	// filters that have grown to that number.
 	tairRate  = 0.01
 	tairSized = map[uint64]string{1e5: "0.12 MB", 1e6: "2 MB", 1e7: "16 MB", 1e8: "128 MB"}
 	tairGrown = map[uint64]string{1e7: "176 MB"}
 )
 
-// Sizes returns the sizes of filters of many capacities and rates, beside those of others.
+// Sizes returns the sizes of filters of many capacities and rates, beside the sizes of others.
 func Sizes() (Result, error) {
 	var t sizeTable
 	for _, items := range tableItems {

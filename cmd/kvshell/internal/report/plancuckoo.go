@@ -28,7 +28,7 @@ type cuckooPlan struct {
 
 // cuckooSize is a filter that holds a number of items.
 type cuckooSize struct {
-	Room         uint64  `json:"room"` // for items; with the compatible layout the slots, of which it may fill only a part
+	Room         uint64  `json:"room"` // for items; with the compatible layout the slots, and it may fill only a part of them
 	Bytes        uint64  `json:"bytes"`
 	BitsPerItem  float64 `json:"bits_per_item"` // at the capacity, or the items it has grown to
 	ExpectedRate float64 `json:"expected_rate"` // with the compatible layout, when all slots are taken

@@ -9,7 +9,7 @@ import (
 	"github.com/sievekv/sievekv/internal/probe"
 )
 
-// windowPlan is what plan prints about a Bloom filter that forgets, with all of its slices, each of which has its share of the
+// windowPlan is what plan prints about a Bloom filter that forgets, with all of its slices, each with its share of the
 // items.
 type windowPlan struct {
 	Type         string    `json:"type"`
@@ -28,7 +28,8 @@ type windowPlan struct {
 	config bloomext.Config
 }
 
-// windowGrown is a filter with more items in a window than its capacity, all of whose slices began when it had so many.
+// windowGrown is a filter with more items in a window than its capacity. All of its slices began when it already had
+// this number.
 type windowGrown struct {
 	Items        uint64    `json:"items"` // in one window
 	Bytes        uint64    `json:"bytes"`

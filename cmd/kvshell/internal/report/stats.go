@@ -106,8 +106,7 @@ func facts(rows [][2]string) string {
 	return b.String()
 }
 
-// keyStats is what stats tells about a key. At most one of bloom, cuckoo and counting is set: that of the filter's
-// type.
+// keyStats is what stats tells about a key. At most one of bloom, cuckoo and counting is set, by the filter's type.
 type keyStats struct {
 	Key           string `json:"key"`
 	Type          string `json:"type"`
@@ -136,7 +135,7 @@ type filterStats struct {
 	Scheme         string       `json:"scheme,omitempty"`    // of a filter that was imported from another library
 	Layers         []layerStats `json:"layers"`              // oldest first
 	Window         float64      `json:"window,omitempty"`    // seconds after which it forgets items
-	Last           uint64       `json:"last,omitempty"`      // items, of which it forgets all others
+	Last           uint64       `json:"last,omitempty"`      // items: it forgets all others
 	Slices         []sliceStats `json:"slices,omitempty"`    // oldest first
 	LogBytes       uint64       `json:"log_bytes,omitempty"` // of the log that it grows from
 }

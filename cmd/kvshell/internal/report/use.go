@@ -56,7 +56,7 @@ type filterRow struct {
 	layers      [][2]uint64 // items and capacity of each
 }
 
-// NewFilters returns an empty list, of at most so many filters in an order of By.
+// NewFilters returns an empty list, for up to most filters in an order of By.
 func NewFilters(by string, most int) *Filters {
 	return &Filters{by: by, most: most, List: []filterRow{}}
 }
@@ -86,7 +86,7 @@ func filterOf(r reply.Reply) (*keyStats, filterRow, error) {
 	return s, row, nil
 }
 
-// insertFirst inserts one into a list in an order, of which at most so many of the first are kept.
+// insertFirst inserts a filter into a list in an order, and keeps at most the first ones.
 func insertFirst[T any](list []T, one T, most int, order func(a, b T) int) []T {
 	i, _ := slices.BinarySearchFunc(list, one, order)
 	list = slices.Insert(list, i, one)

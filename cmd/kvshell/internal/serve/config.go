@@ -21,10 +21,10 @@ const ConfigFlag = "config"
 // maxConfig is the most bytes of a configuration file.
 const maxConfig = 1 << 20
 
-// Config is a configuration file: flags, one a line, as they are named but without dashes, each followed by blanks and its
-// value. A value of "" is an empty one. Empty lines, and those that begin with #, say nothing. A flag of the command line
-// takes the place of that of the file; of those that may be given several times, both hold, and of a setting that of the
-// command line.
+// Config is a configuration file: flags, one a line, as they are named but without dashes, each followed by blanks and
+// its value. A value of "" is an empty one. Empty lines, and lines that begin with #, say nothing. A flag of the
+// command line replaces the file's. Of a flag that may be given several times both hold, except that for a setting the
+// command line's value wins.
 type Config struct {
 	path  string
 	lines map[string]int // of what the file has set, by how errors name it: --NAME, or --NAME VALUE

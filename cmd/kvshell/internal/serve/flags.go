@@ -43,7 +43,7 @@ const clientsMemorySetting = "maxmemory-clients"
 // settingFlag is the name of the flag for a setting.
 const settingFlag = "set"
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:6380", "`HOST:PORT` to listen on; \"\" for none, an empty HOST for every address")
 	flags.StringVar(&f.socket, "unixsocket", "", "`PATH` of a socket to listen on, for clients of this user unless --unixsocketperm says more")

@@ -122,7 +122,7 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 		}
 	}
 	// The socket is made with its mode: if that were changed later, another user could connect in between, and stay.
-	// The umask is that of the whole process; the store's files, which may be made meanwhile, are for this user alone
+	// The umask holds for the whole process; the store's files, which may be made meanwhile, are for this user alone
 	// anyway.
 	defer system.SetUmask(system.SetUmask(0o777 &^ int(mode)))
 	l, err := net.Listen("unix", path)

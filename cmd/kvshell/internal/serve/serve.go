@@ -46,8 +46,8 @@ type Service struct {
 	unwatch func() bool // ends the watch for the end of New's context
 }
 
-// New checks the flags, and reads the files that they name. The table is that of the store that is to be served. From
-// when ctx ends until Close is called, the process has DrainTime and a little more to end; then it ends itself.
+// New checks the flags, and reads the files that they name. The table is the table of the store to serve. From the end
+// of ctx to the call of Close, the process has DrainTime and a little more to end; then it ends itself.
 //
 // From here on SIGHUP does not end the process, also after Close.
 func New(ctx context.Context, f *Flags, table *module.Table, log *slog.Logger) (*Service, error) {

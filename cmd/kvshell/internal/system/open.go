@@ -29,8 +29,8 @@ type Content struct {
 	Mode fs.FileMode
 }
 
-// ReadFile reads a file of at most so many bytes. The end of ctx waits neither until a named pipe is opened by somebody who
-// writes to it, nor until they are done.
+// ReadFile reads a file of up to most bytes. When ctx ends, it waits neither until a writer opens a named pipe, nor
+// until the writer is done.
 func ReadFile(ctx context.Context, name string, most int64) (Content, error) {
 	return await(ctx, func() (c Content, err error) {
 		f, err := os.Open(name)

@@ -121,8 +121,8 @@ func (r *run) copyKeys(ctx context.Context, from Doer, keys [][]byte) error {
 	return r.copyStrings(ctx, from, texts)
 }
 
-// expiry returns when a key expires of which PTTL has said this at a time, zero for never. A time.Duration ends after 292
-// years, which a time to live need not.
+// expiry converts a PTTL reply received at `now` to a time; zero means never. A time.Duration ends after 292 years,
+// which a time to live need not.
 func expiry(now time.Time, life reply.Reply) (at time.Time) {
 	if n := life.Int(); n >= 0 {
 		seconds := min(n/1000, latest/1000-now.Unix())
@@ -178,8 +178,8 @@ func (r *run) copyStrings(ctx context.Context, from Doer, items []item) error {
 	return nil
 }
 
-// copyPart copies some strings. It asks when they expire once more: the time that a key had before its value was read may be
-// that of another value.
+// copyPart copies some strings. It asks once more when they expire: the time that a key had before its value was read
+// may belong to another value.
 func (r *run) copyPart(ctx context.Context, from Doer, items []item) error {
 	for range attempts {
 		keys := keysOf(items)
@@ -341,9 +341,10 @@ func (f *serverFilter) empty(ctx context.Context, give func(rdb.Chunk) error) er
 	return nil
 }
 
-// changed reports whether the filter has changed since chunks. The header tells which filter it is, and counts what was added
-// and deleted, or moved, if the layout is native. It does not if the layout is RedisBloom's: a compaction moves entries from a
-// chunk to another, and a filter made anew may count the same. So all chunks are read once more. A DUMP is of one moment.
+// changed reports whether the filter has changed since chunks. The header tells which filter it is, and counts what was
+// added and deleted, or moved, if the layout is native. It does not if the layout is RedisBloom's: a compaction moves
+// entries from a chunk to another, and a filter made again may count the same. So all chunks are read once more. A DUMP
+// is as of one moment.
 func (f *serverFilter) changed(ctx context.Context) (bool, error) {
 	if f.dump != nil {
 		return false, nil

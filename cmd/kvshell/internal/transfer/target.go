@@ -391,7 +391,7 @@ func (r *run) equal(ctx context.Context, i item) (bool, error) {
 // digest is of what a dump says of a filter, however that is cut into chunks.
 type digest struct {
 	hash.Hash
-	native bool // it is a dump of a filter with the native layout, whose chunks also say of which filter they are
+	native bool // it is a dump of a filter with the native layout, whose chunks also name their filter
 }
 
 func newDigest() *digest { return &digest{Hash: sha256.New()} }

@@ -121,7 +121,7 @@ func linesFor(key string, height int) int {
 const filledLine = 80
 
 // wrap breaks lines between words so that they fit into a width, in characters. It fills the lines of a paragraph
-// anew. A line of two columns goes on below its second column.
+// again. A line of two columns goes on below its second column.
 func wrap(text string, width int) string {
 	fits := true
 	for line := range strings.Lines(text) {

@@ -200,8 +200,8 @@ func Dump(kind byte, version uint16, value func(*File)) []byte {
 	return binary.LittleEndian.AppendUint64(f.bytes, Checksum(f.bytes))
 }
 
-// Checksum returns the checksum of a file, bit by bit: the polynomial is that of Jones, bits come lowest first, and
-// nothing is inverted.
+// Checksum returns the checksum of a file, bit by bit: the polynomial is Jones's, bits come lowest first, and nothing
+// is inverted.
 func Checksum(b []byte) (sum uint64) {
 	for _, c := range b {
 		sum ^= uint64(c)

@@ -12,18 +12,18 @@ import (
 func BenchmarkFilters(b *testing.B) {
 	const capacity = 10_000_000
 	type filter interface {
-		AddUint64(item uint64) (bool, error)
-		MayContainUint64(item uint64) (bool, error)
+		Add(item []byte) (bool, error)
+		MayContain(item []byte) (bool, error)
 	}
 	for name, reserve := range map[string]func(*sievekv.DB) (filter, error){
 		"Bloom": func(db *sievekv.DB) (filter, error) {
-			return db.Bloom("f"), db.Bloom("f").Reserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 0.01})
+			return db.Bloom("f"), db.Bloom("f").Reserve(sievekv.Capacity(capacity, 0.01), nil)
 		},
 		"Cuckoo": func(db *sievekv.DB) (filter, error) {
-			return db.Cuckoo("f"), db.Cuckoo("f").Reserve(sievekv.CuckooConfig{Capacity: capacity})
+			return db.Cuckoo("f"), db.Cuckoo("f").Reserve(sievekv.Capacity(capacity, 0), nil)
 		},
 		"Counting": func(db *sievekv.DB) (filter, error) {
-			return db.Counting("f"), db.Counting("f").Reserve(sievekv.CountingConfig{Capacity: capacity, ErrorRate: 0.01})
+			return db.Counting("f"), db.Counting("f").Reserve(sievekv.Capacity(capacity, 0.01), nil)
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -41,14 +41,14 @@ func BenchmarkFilters(b *testing.B) {
 			b.Run("Add/new", func(b *testing.B) {
 				for b.Loop() {
 					item++
-					if _, err := f.AddUint64(item); err != nil {
+					if _, err := f.Add(sievekv.Uint64(item)); err != nil {
 						b.Fatal(err)
 					}
 				}
 			})
 			b.Run("MayContain/hit", func(b *testing.B) {
 				for b.Loop() {
-					if there, err := f.MayContainUint64(1); !there || err != nil {
+					if there, err := f.MayContain(sievekv.Uint64(1)); !there || err != nil {
 						b.Fatal(there, err)
 					}
 				}
@@ -57,7 +57,7 @@ func BenchmarkFilters(b *testing.B) {
 				n := uint64(1) << 40
 				for b.Loop() {
 					n++
-					if _, err := f.MayContainUint64(n); err != nil {
+					if _, err := f.MayContain(sievekv.Uint64(n)); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -22,12 +22,11 @@ import (
 // a bitmap of any string, as in Redis. A missing key is an empty bitmap. With a key of another type methods return
 // ErrWrongType.
 type Bitmap struct {
-	store   *kv.DB
-	level   Durability
-	key     []byte
-	found   *atomic.Pointer[kv.Object] // what Test found last, if the string is in blocks
-	tx      *kv.Transaction            // nil outside of a transaction or snapshot
-	refused error                      // the error of every use if In could not bind the handle
+	store *kv.DB
+	level Durability
+	key   []byte
+	found *atomic.Pointer[kv.Object] // what Test found last, if the string is in blocks
+	tx    *kv.Transaction            // nil outside of a transaction or snapshot
 }
 
 // BitOp combines bitmaps. A missing bitmap counts as an empty one.
@@ -76,39 +75,28 @@ func (b *Bitmap) With(level Durability) *Bitmap {
 	return &c
 }
 
-// In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. Writes have the transaction's level of durability. If the transaction is of another store, every use of the
-// handle returns ErrOtherStore; a nil s is an error too.
-func (b *Bitmap) In(s Scope) *Bitmap {
-	c := *b
-	if s != nil {
-		c.tx = s.Scope()
-	}
-	switch {
-	case s == nil || c.tx == nil:
-		c.refused = fmt.Errorf("sievekv: In: key %q: the transaction is nil", b.key)
-	case c.tx.DB() != b.store:
-		own, other := kv.StoreNames(b.store, c.tx.DB())
-		c.refused = fmt.Errorf("%w: In: the handle on key %q is of %s, the transaction of %s", ErrOtherStore, b.key, own, other)
-	}
-	return &c
+// Drop removes the whole bitmap, and reports whether there was one. If the key holds another type, it changes nothing and returns
+// ErrWrongType.
+func (b *Bitmap) Drop() (found bool, err error) {
+	err = b.write(func(w *kv.Writer) error {
+		if _, _, err := w.String(b.key); err != nil {
+			return err
+		}
+		found, err = w.Delete(b.key)
+		return err
+	})
+	return found && err == nil, err
 }
 
 func (b *Bitmap) write(change func(*kv.Writer) error, others ...[]byte) error {
-	switch {
-	case b.refused != nil:
-		return b.refused
-	case b.tx != nil:
+	if b.tx != nil {
 		return b.tx.Write(change)
 	}
 	return b.store.Write(b.level, append(others, b.key), change)
 }
 
 func (b *Bitmap) read(o kv.ReadOptions, look func(kv.Reader) error) error {
-	switch {
-	case b.refused != nil:
-		return b.refused
-	case b.tx != nil:
+	if b.tx != nil {
 		return b.tx.Read(look)
 	}
 	return b.store.ReadWith(o, look)
@@ -137,7 +125,7 @@ func (b *Bitmap) change(n uint32, on bool) (was bool, err error) {
 
 // Test reports whether a number is there.
 func (b *Bitmap) Test(n uint32) (on bool, err error) {
-	if b.tx == nil && b.refused == nil {
+	if b.tx == nil {
 		if on, known := bitmapext.InMemory(b.store, b.found.Load(), uint64(n)); known {
 			return on, nil
 		}

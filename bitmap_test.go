@@ -228,22 +228,14 @@ func TestBitmap_in(t *testing.T) {
 		if _, err := b.Clear(100_000); err != nil {
 			return err
 		}
-		for _, handle := range []*sievekv.Bitmap{s.Bitmap("b"), b.In(s)} {
-			if on, err := handle.Test(100_000); !on || err != nil {
-				t.Errorf("in a snapshot: %v, %v", on, err)
-			}
-			if _, err := handle.Set(1); err == nil {
-				t.Error("a snapshot was written to")
-			}
+		if on, err := s.Bitmap("b").Test(100_000); !on || err != nil {
+			t.Errorf("in a snapshot: %v, %v", on, err)
+		}
+		if _, err := s.Bitmap("b").Set(1); !errors.Is(err, sievekv.ErrReadOnly) {
+			t.Errorf("a write to a snapshot = %v, want ErrReadOnly", err)
 		}
 		if on, err := b.Test(100_000); on || err != nil {
 			t.Errorf("outside: %v, %v", on, err)
-		}
-		if _, err := elsewhere.Bitmap("b").In(s).Test(1); !errors.Is(err, sievekv.ErrOtherStore) {
-			t.Errorf("in the snapshot of another store: %v", err)
-		}
-		if _, err := b.In(nil).Test(1); err == nil {
-			t.Error("no error in nothing")
 		}
 		return nil
 	})
@@ -252,7 +244,7 @@ func TestBitmap_in(t *testing.T) {
 	}
 	undo := errors.New("undo")
 	err = db.Update(t.Context(), func(tx *sievekv.Tx) error {
-		inside := b.In(tx)
+		inside := tx.Bitmap("b")
 		if _, err := inside.Set(100_001); err != nil {
 			return err
 		}
@@ -284,10 +276,42 @@ func TestBitmap_in(t *testing.T) {
 	if err := b.FromRoaring(t.Context(), nil); err == nil {
 		t.Error("FromRoaring of nil has no error")
 	}
-	if err := errors.Join(db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 10, ErrorRate: 0.1})); err != nil {
+	if err := errors.Join(db.Bloom("bloom").Reserve(sievekv.Capacity(10, 0.1), nil)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Bitmap("bloom").Test(1); !errors.Is(err, sievekv.ErrWrongType) {
 		t.Errorf("a bitmap that is a filter: %v", err)
+	}
+}
+
+// Drop removes a bitmap, on the store and in a transaction, in blocks or not, and leaves a filter alone.
+func TestBitmap_Drop(t *testing.T) {
+	db := inMemory()
+	defer db.Close()
+	for _, n := range []uint32{1, 1 << 30} {
+		if _, err := db.Bitmap("b").Set(n); err != nil {
+			t.Fatal(err)
+		}
+		undo := errors.New("undo")
+		err := db.Update(t.Context(), func(tx *sievekv.Tx) error {
+			if found, err := tx.Bitmap("b").Drop(); !found || err != nil {
+				t.Errorf("Drop in a transaction = %v, %v", found, err)
+			}
+			return undo
+		})
+		if !errors.Is(err, undo) {
+			t.Fatal(err)
+		}
+		for _, want := range []bool{true, false} {
+			if found, err := db.Bitmap("b").Drop(); found != want || err != nil {
+				t.Errorf("Drop = %v, %v, want %v", found, err, want)
+			}
+		}
+	}
+	if err := db.Bloom("f").Reserve(sievekv.Capacity(10, 0.01), nil); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := db.Bitmap("f").Drop(); found || !errors.Is(err, sievekv.ErrWrongType) {
+		t.Errorf("Drop of a filter = %v, %v, want ErrWrongType", found, err)
 	}
 }

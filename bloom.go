@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Bloom is a handle on the Bloom filter under a key. Bloom filters are the smallest, but their items cannot be
@@ -15,31 +16,6 @@ import (
 // ErrNotFound if the filter is missing or has expired; only Drop then returns false without an error. With a key of
 // another type methods return ErrWrongType.
 type Bloom struct{ f bloomext.Filter }
-
-// BloomConfig says how a new Bloom filter is made:
-//
-//   - Capacity: the number of distinct items expected, 1 to 2^40;
-//   - ErrorRate: the highest false-positive rate, below 1; above 0.25 means 0.25. It must be at least 1.8e-19 times
-//     the Capacity, or 1.3e-19 times if the filter does not grow;
-//   - Expansion: the factor between the capacities of a layer and the next, 1 to 32768; 0 means 2;
-//   - NonScaling: the filter does not grow; Expansion must then be 0;
-//   - Hash: HashKeyed or HashXXH64; 0 means HashKeyed;
-//   - Layout: LayoutNative or LayoutCompatible; 0 means LayoutNative;
-//   - TTL: the time to live from the filter's creation, at least a millisecond; 0 means for ever;
-//   - Window, 100 ms for each slice to 100 years: the filter forgets items that were not added for so long; Capacity is the
-//     number of items of one Window. Or Last, equal to Capacity: the filter forgets all but the last items;
-//   - Slices: into how many parts a Window, or the Last items, are divided, 2 to 32; 0 means 8;
-//   - Bits, 1 to 2^46, and Hashes, 1 to 64, set the filter's size directly. Such a filter does not grow, ErrorRate
-//     must be 0, and Capacity may be.
-//
-// A filter with LayoutCompatible is RedisBloom's, byte for byte. It grows as RedisBloom's does, see [bloomext.Config].
-//
-// A filter with a Window finds an item for at least Window after its last add, and for at most Window + Window/Slices. An
-// add of an item that it has keeps the item for another Window, and is not new. Such filters cannot be merged. See
-// docs/WINDOWS.md.
-//
-// Its method Planned tells, without a store, how large the filter is when it holds so many items. See [bloomext.Config].
-type BloomConfig = bloomext.Config
 
 // BloomInfo describes a Bloom filter. It has, among others, the Items added, the Capacity, the share of its bits that
 // are set (Fill), the present false-positive rate (ExpectedRate), its size in bytes, and when it expires. See
@@ -81,21 +57,15 @@ func (f *Bloom) ImportForeign(ctx context.Context, in io.ReadSeeker, how Foreign
 // NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.
 func (f *Bloom) With(level Durability) *Bloom { return &Bloom{*f.f.With(level)} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. It is for existing handles; Tx.Bloom and Snapshot.Bloom make new ones. Writes have the transaction's level of
-// durability. If the transaction is of another store, every use of the handle returns ErrOtherStore; a nil s is an
-// error too.
-func (f *Bloom) In(s Scope) *Bloom { return &Bloom{*f.f.In(s)} }
-
-// Reserve makes an empty filter. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
+// Reserve makes an empty filter of a size; nil for c means the defaults. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
 // not hold a Bloom filter. It returns ErrConfig for a value out of range, and ErrTooLarge for a filter larger than
 // Options.MaxFilterBytes.
-func (f *Bloom) Reserve(c BloomConfig) error { return f.f.Reserve(c) }
+func (f *Bloom) Reserve(s Size, c *BloomConfig) error { return f.f.Reserve(c.with(s)) }
 
 // OpenOrReserve makes the filter if the key is missing. Otherwise it checks that the filter was made with these
 // parameters, and returns ErrMismatch if not. It does not compare the TTL, nor the hash unless the BloomConfig names
 // one. The other errors are ErrWrongType for a key of another type, ErrConfig and ErrTooLarge.
-func (f *Bloom) OpenOrReserve(c BloomConfig) error { return f.f.OpenOrReserve(c) }
+func (f *Bloom) OpenOrReserve(s Size, c *BloomConfig) error { return f.f.OpenOrReserve(c.with(s)) }
 
 // Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
 // and returns ErrWrongType.
@@ -109,10 +79,9 @@ func (f *Bloom) Info() (BloomInfo, error) { return f.f.Info() }
 func (f *Bloom) MayContain(item []byte) (bool, error) { return f.f.MayContain(item) }
 
 // MayContainString is MayContain for a string.
-func (f *Bloom) MayContainString(item string) (bool, error) { return f.f.MayContainString(item) }
-
-// MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
-func (f *Bloom) MayContainUint64(item uint64) (bool, error) { return f.f.MayContainUint64(item) }
+func (f *Bloom) MayContainString(item string) (bool, error) {
+	return f.f.MayContain(scalableext.BytesOf(item))
+}
 
 // MayContainMany sets present[i] to what MayContain returns for items[i]. present must be as long as items, otherwise
 // it returns an error. After an error all of present are true.
@@ -122,12 +91,7 @@ func (f *Bloom) MayContainMany(items [][]byte, present []bool) error {
 
 // MayContainManyString is MayContainMany for strings.
 func (f *Bloom) MayContainManyString(items []string, present []bool) error {
-	return f.f.MayContainManyString(items, present)
-}
-
-// MayContainManyUint64 is MayContainMany for the 8 bytes of each item in little-endian order.
-func (f *Bloom) MayContainManyUint64(items []uint64, present []bool) error {
-	return f.f.MayContainManyUint64(items, present)
+	return f.f.MayContainMany(scalableext.BytesOfAll(items), present)
 }
 
 // Add adds an item, and reports whether it is new. false means that it may have been added before: at the error rate
@@ -136,10 +100,9 @@ func (f *Bloom) MayContainManyUint64(items []uint64, present []bool) error {
 func (f *Bloom) Add(item []byte) (isNew bool, err error) { return f.f.Add(item) }
 
 // AddString is Add for a string.
-func (f *Bloom) AddString(item string) (isNew bool, err error) { return f.f.AddString(item) }
-
-// AddUint64 is Add for the 8 bytes of item in little-endian order.
-func (f *Bloom) AddUint64(item uint64) (isNew bool, err error) { return f.f.AddUint64(item) }
+func (f *Bloom) AddString(item string) (isNew bool, err error) {
+	return f.f.Add(scalableext.BytesOf(item))
+}
 
 // AddMany adds items, and sets isNew[i] to what Add returns for items[i]; of equal items only the first can be new.
 // It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as long as items,
@@ -153,12 +116,7 @@ func (f *Bloom) AddMany(items [][]byte, isNew []bool) (n int, err error) {
 
 // AddManyString is AddMany for strings.
 func (f *Bloom) AddManyString(items []string, isNew []bool) (n int, err error) {
-	return f.f.AddManyString(items, isNew)
-}
-
-// AddManyUint64 is AddMany for the 8 bytes of each item in little-endian order.
-func (f *Bloom) AddManyUint64(items []uint64, isNew []bool) (n int, err error) {
-	return f.f.AddManyUint64(items, isNew)
+	return f.f.AddMany(scalableext.BytesOfAll(items), isNew)
 }
 
 // Merge adds the contents of the sources to the filter in one commit: afterwards the filter is their union.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv"
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
@@ -28,11 +29,11 @@ func TestErrors(t *testing.T) {
 	bloom, cuckoo, counting := db.Bloom("b"), db.Cuckoo("c"), db.Counting("n")
 	other, others := db.Bloom("b2"), db.Counting("n2")
 	for _, err := range []error{
-		bloom.Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, NonScaling: true}),
-		cuckoo.Reserve(sievekv.CuckooConfig{Capacity: 100, NonScaling: true}),
-		counting.Reserve(sievekv.CountingConfig{Capacity: 100, ErrorRate: 0.01, NonScaling: true}),
-		other.Reserve(sievekv.BloomConfig{Capacity: 200, ErrorRate: 0.01}),
-		others.Reserve(sievekv.CountingConfig{Capacity: 200, ErrorRate: 0.01}),
+		bloom.Reserve(sievekv.Capacity(100, 0.01), &sievekv.BloomConfig{NonScaling: true}),
+		cuckoo.Reserve(sievekv.Capacity(100, 0), &sievekv.CuckooConfig{NonScaling: true}),
+		counting.Reserve(sievekv.Capacity(100, 0.01), &sievekv.CountingConfig{NonScaling: true}),
+		other.Reserve(sievekv.Capacity(200, 0.01), nil),
+		others.Reserve(sievekv.Capacity(200, 0.01), nil),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -44,14 +45,26 @@ func TestErrors(t *testing.T) {
 		errs []error // of a Bloom, a cuckoo and a counting filter, or those of them that have it
 	}{
 		{"a rate out of range", sievekv.ErrConfig, []error{
-			db.Bloom("new").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 2}),
-			db.Cuckoo("new").Reserve(sievekv.CuckooConfig{Capacity: 100, ErrorRate: 2}),
-			db.Counting("new").OpenOrReserve(sievekv.CountingConfig{Capacity: 100, ErrorRate: 2}),
+			db.Bloom("new").Reserve(sievekv.Capacity(100, 2), nil),
+			db.Cuckoo("new").Reserve(sievekv.Capacity(100, 2), nil),
+			db.Counting("new").OpenOrReserve(sievekv.Capacity(100, 2), nil),
+		}},
+		{"a size that was not chosen", sievekv.ErrConfig, []error{
+			db.Bloom("new").Reserve(sievekv.Size{}, nil),
+			db.Cuckoo("new").Reserve(sievekv.Size{}, nil),
+			db.Counting("new").OpenOrReserve(sievekv.Size{}, nil),
+		}},
+		{"a size that filters of the type do not have", sievekv.ErrConfig, []error{
+			db.Cuckoo("new").Reserve(sievekv.Window(time.Hour, 100, 0.01), nil),
+			db.Cuckoo("new").OpenOrReserve(sievekv.Last(100, 0.01), nil),
+			db.Cuckoo("new").OpenOrReserve(sievekv.Bits(1000, 7), nil),
+			db.Counting("new").Reserve(sievekv.Window(time.Hour, 100, 0.01), nil),
+			db.Counting("new").OpenOrReserve(sievekv.Last(100, 0.01), nil),
 		}},
 		{"another capacity", sievekv.ErrMismatch, []error{
-			bloom.OpenOrReserve(sievekv.BloomConfig{Capacity: 50, ErrorRate: 0.01, NonScaling: true}),
-			cuckoo.OpenOrReserve(sievekv.CuckooConfig{Capacity: 50, NonScaling: true}),
-			counting.OpenOrReserve(sievekv.CountingConfig{Capacity: 50, ErrorRate: 0.01, NonScaling: true}),
+			bloom.OpenOrReserve(sievekv.Capacity(50, 0.01), &sievekv.BloomConfig{NonScaling: true}),
+			cuckoo.OpenOrReserve(sievekv.Capacity(50, 0), &sievekv.CuckooConfig{NonScaling: true}),
+			counting.OpenOrReserve(sievekv.Capacity(50, 0.01), &sievekv.CountingConfig{NonScaling: true}),
 		}},
 		{"no room", sievekv.ErrFull, []error{
 			full(func(n uint64) error { _, err := bloom.AddString(item(n)); return err }),
@@ -94,14 +107,6 @@ func TestErrors_options(t *testing.T) {
 	}
 	if _, err := db.With(sievekv.NoSync + 1).Bloom("f").AddString("x"); !errors.Is(err, sievekv.ErrOptions) {
 		t.Errorf("an add with a level of durability that there is not = %v, want ErrOptions", err)
-	}
-	var tx *sievekv.Tx
-	if _, err := db.Bloom("f").In(tx).AddString("x"); err == nil {
-		t.Error("a handle in a nil transaction adds")
-	}
-	var snapshot *sievekv.Snapshot
-	if _, err := db.Bloom("f").In(snapshot).MayContainString("x"); err == nil {
-		t.Error("a handle in a nil snapshot answers")
 	}
 	if err := db.Update(t.Context(), func(tx *sievekv.Tx) error {
 		if err := tx.Commit(); err == nil {

@@ -18,7 +18,7 @@ func Example_requestsAtOnce() {
 	ctx := context.Background()
 	const limit = 3 // at most sievekv.MaxCount: a count of 15 may stand for more
 	running := db.Counting("running")
-	if err := running.Reserve(sievekv.CountingConfig{Capacity: 100_000, ErrorRate: 1e-6}); err != nil {
+	if err := running.Reserve(sievekv.Capacity(100_000, 1e-6), nil); err != nil {
 		log.Fatal(err)
 	}
 	errBusy := errors.New("too many requests")

@@ -19,7 +19,7 @@ func Example_revokedSessions() {
 	const longest = time.Hour // of a session
 	revokedOf := func(hour string) *sievekv.Cuckoo {
 		f := db.Cuckoo("revoked:" + hour)
-		err := f.OpenOrReserve(sievekv.CuckooConfig{Capacity: 100_000, ErrorRate: 1e-4, TTL: 2 * longest})
+		err := f.OpenOrReserve(sievekv.Capacity(100_000, 1e-4), &sievekv.CuckooConfig{TTL: 2 * longest})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func Example_reservations() {
 	ctx := context.Background()
 	reserved := db.Cuckoo("reserved")
 	// A bucket size of 8 has room for 16 pieces of an article.
-	err := reserved.Reserve(sievekv.CuckooConfig{Capacity: 100_000, ErrorRate: 1e-6, BucketSize: 8})
+	err := reserved.Reserve(sievekv.Capacity(100_000, 1e-6), &sievekv.CuckooConfig{BucketSize: 8})
 	if err != nil {
 		log.Fatal(err)
 	}

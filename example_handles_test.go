@@ -41,7 +41,7 @@ func ExampleDB_Update() {
 	ctx := context.Background()
 	row := []byte("two apples")
 	orders := db.Bloom("orders")
-	if err := orders.OpenOrReserve(sievekv.BloomConfig{Capacity: 1_000_000, ErrorRate: 0.001}); err != nil {
+	if err := orders.OpenOrReserve(sievekv.Capacity(1_000_000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	err := db.Update(ctx, func(tx *sievekv.Tx) error {
@@ -99,7 +99,7 @@ func ExampleSnapshot() {
 	db := inMemory()
 	defer db.Close()
 	seen := db.Bloom("seen")
-	if err := seen.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+	if err := seen.Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	err := db.View(context.Background(), func(s *sievekv.Snapshot) error {
@@ -143,7 +143,7 @@ func ExampleDB_Scan() {
 	db := inMemory()
 	defer db.Close()
 	for _, key := range []string{"seen:monday", "seen:tuesday"} {
-		if err := db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+		if err := db.Bloom(key).Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -166,7 +166,7 @@ func ExampleBloom() {
 	db := inMemory()
 	defer db.Close()
 	seen := db.Bloom("seen")
-	if err := seen.OpenOrReserve(sievekv.BloomConfig{Capacity: 1_000_000, ErrorRate: 0.001}); err != nil {
+	if err := seen.OpenOrReserve(sievekv.Capacity(1_000_000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	isNew, err := seen.AddString("https://example.org/")
@@ -181,36 +181,13 @@ func ExampleBloom() {
 	// false <nil>
 }
 
-// An existing handle is bound to a transaction.
-func ExampleBloom_In() {
-	db := inMemory()
-	defer db.Close()
-	orders := db.Bloom("orders")
-	if err := orders.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
-		log.Fatal(err)
-	}
-	errUndo := errors.New("undone")
-	err := db.Update(context.Background(), func(tx *sievekv.Tx) error {
-		if _, err := orders.In(tx).AddString("17"); err != nil {
-			return err
-		}
-		return errUndo
-	})
-	fmt.Println(err)
-	known, err := orders.MayContainString("17")
-	fmt.Println(known, err)
-	// Output:
-	// undone
-	// false <nil>
-}
-
 // A cuckoo filter has an item as often as it was added, and can delete it as often.
 func ExampleCuckoo() {
 	db := inMemory()
 	defer db.Close()
 	err := func() error {
 		revoked := db.Cuckoo("revoked")
-		if err := revoked.OpenOrReserve(sievekv.CuckooConfig{Capacity: 1_000_000, ErrorRate: 0.0001}); err != nil {
+		if err := revoked.OpenOrReserve(sievekv.Capacity(1_000_000, 0.0001), nil); err != nil {
 			return err
 		}
 		if _, err := revoked.AddString("token 17"); err != nil { // an item may be added several times
@@ -236,7 +213,7 @@ func ExampleCounting() {
 	defer db.Close()
 	err := func() error {
 		running := db.Counting("running")
-		if err := running.OpenOrReserve(sievekv.CountingConfig{Capacity: 1_000_000, ErrorRate: 0.0001}); err != nil {
+		if err := running.OpenOrReserve(sievekv.Capacity(1_000_000, 0.0001), nil); err != nil {
 			return err
 		}
 		if _, err := running.AddString("alice"); err != nil { // an item may be added several times
@@ -258,10 +235,10 @@ func ExampleFilter() {
 	db := inMemory()
 	defer db.Close()
 	bloom, cuckoo := db.Bloom("bloom"), db.Cuckoo("cuckoo")
-	if err := bloom.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+	if err := bloom.Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
-	if err := cuckoo.Reserve(sievekv.CuckooConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+	if err := cuckoo.Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	news := func(f sievekv.Filter, items ...string) (unseen []string, err error) {
@@ -292,14 +269,14 @@ func ExampleItemError() {
 	db := inMemory()
 	defer db.Close()
 	few := db.Bloom("few")
-	if err := few.Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.001, NonScaling: true}); err != nil {
+	if err := few.Reserve(sievekv.Capacity(100, 0.001), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		log.Fatal(err)
 	}
 	items := make([]uint64, 150)
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	n, err := few.AddManyUint64(items, nil)
+	n, err := few.AddMany(sievekv.Uint64s(items...), nil)
 	var failed *sievekv.ItemError
 	if errors.As(err, &failed) {
 		fmt.Println(n, "are new; there is no room for item", failed.Item, errors.Is(err, sievekv.ErrFull))

@@ -17,7 +17,7 @@ func ExampleDB_Export() {
 	defer db.Close()
 	defer other.Close()
 	leaked := db.Bloom("leaked")
-	if err := leaked.Reserve(sievekv.BloomConfig{Capacity: 1_000_000, ErrorRate: 0.001}); err != nil {
+	if err := leaked.Reserve(sievekv.Capacity(1_000_000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := leaked.AddManyString([]string{"123456", "letmein"}, nil); err != nil {
@@ -54,7 +54,7 @@ func ExampleDB_ImportWith() {
 			log.Fatal(err)
 		}
 		defer db.Close()
-		if err := db.Bloom("seen").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+		if err := db.Bloom("seen").Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 			log.Fatal(err)
 		}
 		if _, err := db.Bloom("seen").AddString(fmt.Sprint("page of part ", i)); err != nil {

@@ -152,7 +152,7 @@ func ExampleDB_ExpireAt() {
 	db, clock := withClock()
 	defer db.Close()
 	seen := db.Bloom("seen today")
-	if err := seen.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+	if err := seen.Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	midnight := clock.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -170,7 +170,7 @@ func ExampleDB_Copy() {
 	defer db.Close()
 	ctx := context.Background()
 	seen := db.Bloom("seen")
-	if err := seen.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+	if err := seen.Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(db.Copy(ctx, "seen", "before", false))
@@ -214,9 +214,9 @@ func ExampleTx_SetWith() {
 
 // How large will the filter be? Planned needs no store.
 func ExampleBloomConfig_planned() {
-	config := sievekv.BloomConfig{Capacity: 1_000_000, ErrorRate: 0.001}
+	size := sievekv.Capacity(1_000_000, 0.001)
 	for _, items := range []uint64{1_000_000, 3_000_000} {
-		info, err := config.Planned(items)
+		info, err := sievekv.BloomConfig{}.Planned(size, items)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -238,16 +238,16 @@ func ExampleHash() {
 		}
 		defer db.Close()
 		f := db.Bloom("f")
-		if err := f.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.1, Hash: sievekv.HashXXH64}); err != nil {
+		if err := f.Reserve(sievekv.Capacity(1000, 0.1), &sievekv.BloomConfig{Hash: sievekv.HashXXH64}); err != nil {
 			log.Fatal(err)
 		}
 		for item := range uint64(1000) {
-			if _, err := f.AddUint64(item); err != nil {
+			if _, err := f.Add(sievekv.Uint64(item)); err != nil {
 				log.Fatal(err)
 			}
 		}
 		for item := uint64(1000); item < 2000; item++ {
-			if maybe, err := f.MayContainUint64(item); maybe && err == nil {
+			if maybe, err := f.MayContain(sievekv.Uint64(item)); maybe && err == nil {
 				known = append(known, item)
 			}
 		}
@@ -268,11 +268,11 @@ func ExampleBloom_Add_cannotGrow() {
 	}
 	defer db.Close()
 	f := db.Bloom("f")
-	if err := f.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	for item := range uint64(10_000) {
-		if _, err := f.AddUint64(item); err != nil {
+		if _, err := f.Add(sievekv.Uint64(item)); err != nil {
 			fmt.Println(errors.Is(err, sievekv.ErrCannotGrow), errors.Is(err, sievekv.ErrFull))
 			return
 		}
@@ -286,7 +286,7 @@ func ExampleCuckoo_AddIfAbsent() {
 	db := inMemory()
 	defer db.Close()
 	online := db.Cuckoo("online")
-	if err := online.Reserve(sievekv.CuckooConfig{Capacity: 1000, ErrorRate: 1e-6}); err != nil {
+	if err := online.Reserve(sievekv.Capacity(1000, 1e-6), nil); err != nil {
 		log.Fatal(err)
 	}
 	for range 2 {
@@ -304,21 +304,21 @@ func ExampleCuckoo_Compact() {
 	db := inMemory()
 	defer db.Close()
 	f := db.Cuckoo("f")
-	if err := f.Reserve(sievekv.CuckooConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	items := make([]uint64, 5000)
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if _, err := f.AddManyUint64(items, nil); err != nil {
+	if _, err := f.AddMany(sievekv.Uint64s(items...), nil); err != nil {
 		log.Fatal(err)
 	}
 	full, err := f.Info()
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := f.DeleteManyUint64(items[500:], nil); err != nil {
+	if _, err := f.DeleteMany(sievekv.Uint64s(items[500:]...), nil); err != nil {
 		log.Fatal(err)
 	}
 	if err := f.Compact(); err != nil {
@@ -333,10 +333,10 @@ func ExampleCuckoo_Compact() {
 func ExampleCounting_Merge() {
 	db := inMemory()
 	defer db.Close()
-	alike := sievekv.CountingConfig{Capacity: 1000, ErrorRate: 0.001, NonScaling: true}
+	size, fixed := sievekv.Capacity(1000, 0.001), &sievekv.CountingConfig{NonScaling: true}
 	for key, items := range map[string][]string{"monday": {"alice", "bob"}, "tuesday": {"alice"}} {
 		f := db.Counting(key)
-		if err := f.Reserve(alike); err != nil {
+		if err := f.Reserve(size, fixed); err != nil {
 			log.Fatal(err)
 		}
 		if _, err := f.AddManyString(items, nil); err != nil {

@@ -31,7 +31,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	seen := db.Bloom("seen")
-	if err := seen.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+	if err := seen.Reserve(sievekv.Capacity(1000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	isNew, err := seen.AddString("https://example.org/")
@@ -64,7 +64,7 @@ func ExampleBloom_OpenOrReserve() {
 	defer db.Close()
 	seen := db.Bloom("seen")
 	for _, capacity := range []uint64{10_000, 10_000, 50_000} {
-		err := seen.OpenOrReserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 0.01})
+		err := seen.OpenOrReserve(sievekv.Capacity(capacity, 0.01), nil)
 		fmt.Println(err, errors.Is(err, sievekv.ErrMismatch))
 	}
 	// Output:
@@ -81,13 +81,13 @@ func Example_flashSale() {
 	defer db.Close()
 	registered := db.Bloom("sale:42")
 	// No growth: this is the most clients that can take part.
-	if err := registered.Reserve(sievekv.BloomConfig{Capacity: 100_000, ErrorRate: 0.001, NonScaling: true}); err != nil {
+	if err := registered.Reserve(sievekv.Capacity(100_000, 0.001), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		log.Fatal(err)
 	}
 	database := make(map[uint64]bool) // stands for a table with a unique index
 	questions := 0
 	register := func(user uint64) bool {
-		known, err := registered.MayContainUint64(user)
+		known, err := registered.MayContain(sievekv.Uint64(user))
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func Example_flashSale() {
 			}
 		}
 		database[user] = true
-		if _, err := registered.AddUint64(user); err != nil {
+		if _, err := registered.Add(sievekv.Uint64(user)); err != nil {
 			log.Fatal(err)
 		}
 		return true
@@ -125,7 +125,7 @@ func Example_requestDeduplication() {
 	defer db.Close()
 	handle := func(day, id string) string {
 		seen := db.Bloom("requests:" + day)
-		err := seen.OpenOrReserve(sievekv.BloomConfig{Capacity: 1_000_000, ErrorRate: 1e-6, TTL: 48 * time.Hour})
+		err := seen.OpenOrReserve(sievekv.Capacity(1_000_000, 1e-6), &sievekv.BloomConfig{TTL: 48 * time.Hour})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -155,30 +155,30 @@ func Example_readingHistory() {
 	db := inMemory()
 	defer db.Close()
 	const users, articles = 20_000, 12
-	history := sievekv.BloomConfig{Capacity: 16, ErrorRate: 0.01, TTL: 30 * 24 * time.Hour}
+	size, month := sievekv.Capacity(16, 0.01), &sievekv.BloomConfig{TTL: 30 * 24 * time.Hour}
 	added := make([]bool, articles)
 	for user := range users {
-		read := make([]uint64, articles)
+		read := make([][]byte, articles)
 		for i := range read {
-			read[i] = uint64(user*7 + i*13)
+			read[i] = sievekv.Uint64(uint64(user*7 + i*13))
 		}
 		// Here a crash of the machine may lose the last second.
 		seen := db.Bloom(fmt.Sprint("read:", user)).With(sievekv.EverySec)
-		if err := seen.OpenOrReserve(history); err != nil {
+		if err := seen.OpenOrReserve(size, month); err != nil {
 			log.Fatal(err)
 		}
-		if _, err := seen.AddManyUint64(read, added); err != nil {
+		if _, err := seen.AddMany(read, added); err != nil {
 			log.Fatal(err)
 		}
 	}
 	// Which of these should user 4711 see?
-	candidates := []uint64{4711 * 7, 4711*7 + 13, 1, 2, 3}
+	candidates := sievekv.Uint64s(4711*7, 4711*7+13, 1, 2, 3)
 	known := make([]bool, len(candidates))
-	if err := db.Bloom("read:4711").MayContainManyUint64(candidates, known); err != nil {
+	if err := db.Bloom("read:4711").MayContainMany(candidates, known); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(known)
-	_, err := db.Bloom("read:200000").MayContainUint64(1)
+	_, err := db.Bloom("read:200000").MayContain(sievekv.Uint64(1))
 	fmt.Println("a user without a history:", errors.Is(err, sievekv.ErrNotFound))
 	// Output:
 	// [true true false false false]
@@ -189,10 +189,10 @@ func Example_readingHistory() {
 func ExampleBloom_Merge() {
 	db := inMemory()
 	defer db.Close()
-	alike := sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01, NonScaling: true}
+	size, fixed := sievekv.Capacity(1000, 0.01), &sievekv.BloomConfig{NonScaling: true}
 	for _, worker := range []string{"a", "b"} {
 		f := db.Bloom(worker)
-		if err := f.Reserve(alike); err != nil {
+		if err := f.Reserve(size, fixed); err != nil {
 			log.Fatal(err)
 		}
 		if _, err := f.AddString("from " + worker); err != nil {

@@ -36,7 +36,7 @@ func withClock() (*sievekv.DB, *clock) {
 // falsePositive returns an id of at least from that the filter takes for known. The caller has added none of these.
 func falsePositive(f *sievekv.Bloom, from uint64) (uint64, error) {
 	for id := from; ; id++ {
-		if maybe, err := f.MayContainUint64(id); maybe || err != nil {
+		if maybe, err := f.MayContain(sievekv.Uint64(id)); maybe || err != nil {
 			return id, err
 		}
 	}
@@ -47,7 +47,7 @@ func falsePositive(f *sievekv.Bloom, from uint64) (uint64, error) {
 func insertRow(ctx context.Context, db *sievekv.DB, seen string, id uint64, row string) (bool, error) {
 	var isNew bool
 	err := db.Update(ctx, func(tx *sievekv.Tx) (err error) {
-		if isNew, err = tx.Bloom(seen).AddUint64(id); err != nil {
+		if isNew, err = tx.Bloom(seen).Add(sievekv.Uint64(id)); err != nil {
 			return err
 		}
 		return tx.Set(fmt.Sprint("row:", id), []byte(row))
@@ -58,14 +58,14 @@ func insertRow(ctx context.Context, db *sievekv.DB, seen string, id uint64, row 
 // smallFilter makes a filter of the ids 0 to 199, with many false positives for other ids.
 func smallFilter(db *sievekv.DB, key string) (*sievekv.Bloom, error) {
 	f := db.Bloom(key)
-	if err := f.Reserve(sievekv.BloomConfig{Capacity: 200, ErrorRate: 0.25}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(200, 0.25), nil); err != nil {
 		return nil, err
 	}
 	ids := make([]uint64, 200)
 	for i := range ids {
 		ids[i] = uint64(i)
 	}
-	_, err := f.AddManyUint64(ids, make([]bool, len(ids)))
+	_, err := f.AddMany(sievekv.Uint64s(ids...), make([]bool, len(ids)))
 	return f, err
 }
 
@@ -122,7 +122,7 @@ func TestUpdate_falsePositive(t *testing.T) {
 			if string(row) != want || err != nil {
 				t.Errorf("id %d: the row is %q, %v, want %q", id, row, err, want)
 			}
-			known, err := s.Bloom("seen").MayContainUint64(id)
+			known, err := s.Bloom("seen").MayContain(sievekv.Uint64(id))
 			if !known || err != nil {
 				t.Errorf("id %d: MayContain = %v, %v, want true", id, known, err)
 			}
@@ -139,13 +139,13 @@ func TestUpdate_falsePositive(t *testing.T) {
 func Example_rebuild() {
 	db := inMemory()
 	defer db.Close()
-	config := sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}
+	size := sievekv.Capacity(1000, 0.001)
 	rebuild := func(existing ...string) {
 		if _, err := db.Delete("users:next"); err != nil { // of a rebuild that did not end
 			log.Fatal(err)
 		}
 		next := db.Bloom("users:next")
-		if err := next.Reserve(config); err != nil {
+		if err := next.Reserve(size, nil); err != nil {
 			log.Fatal(err)
 		}
 		if _, err := next.AddManyString(existing, make([]bool, len(existing))); err != nil {
@@ -178,14 +178,14 @@ func TestRename_underReaders(t *testing.T) {
 	db := inMemory()
 	defer db.Close()
 	const generations, readers = 30, 3
-	config := sievekv.BloomConfig{Capacity: 1000, ErrorRate: 1e-6}
+	size := sievekv.Capacity(1000, 1e-6)
 	const everywhere = uint64(generations)
 	publish := func(generation uint64) error {
 		next := db.Bloom("next")
-		if err := next.Reserve(config); err != nil {
+		if err := next.Reserve(size, nil); err != nil {
 			return err
 		}
-		if _, err := next.AddManyUint64([]uint64{generation, everywhere}, make([]bool, 2)); err != nil {
+		if _, err := next.AddMany(sievekv.Uint64s([]uint64{generation, everywhere}...), make([]bool, 2)); err != nil {
 			return err
 		}
 		return db.Rename("next", "live")
@@ -199,10 +199,10 @@ func TestRename_underReaders(t *testing.T) {
 	}
 	// look returns the generation of the filter that one lookup has seen.
 	look := func(live *sievekv.Bloom, present []bool) (generation int, err error) {
-		if known, err := live.MayContainUint64(everywhere); !known || err != nil {
+		if known, err := live.MayContain(sievekv.Uint64(everywhere)); !known || err != nil {
 			return 0, fmt.Errorf("the item of all filters: MayContain = %v, %v", known, err)
 		}
-		if err := live.MayContainManyUint64(items, present); err != nil {
+		if err := live.MayContainMany(sievekv.Uint64s(items...), present); err != nil {
 			return 0, err
 		}
 		generation, found := -1, 0
@@ -267,7 +267,7 @@ func Example_cachePenetration() {
 		return fmt.Append(nil, "user ", id)
 	}
 	ask := func(id uint64) (value []byte, from string) {
-		maybe, err := existing.MayContainUint64(id)
+		maybe, err := existing.MayContain(sievekv.Uint64(id))
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -294,7 +294,7 @@ func Example_cachePenetration() {
 	}
 	absent := uint64(1000)
 	for { // one that the filter is right about
-		maybe, err := existing.MayContainUint64(absent)
+		maybe, err := existing.MayContain(sievekv.Uint64(absent))
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // Which articles were shown to a reader in the last 7 days? An article that was not shown since is new again.
-func ExampleBloomConfig_window() {
+func ExampleWindow() {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Clock: func() time.Time { return now }})
 	if err != nil {
@@ -20,7 +20,7 @@ func ExampleBloomConfig_window() {
 
 	shown := db.Bloom("shown:alice")
 	const week = 7 * 24 * time.Hour
-	if err := shown.OpenOrReserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001, Window: week}); err != nil {
+	if err := shown.OpenOrReserve(sievekv.Window(week, 1000, 0.001), nil); err != nil {
 		log.Fatal(err)
 	}
 	show := func(article string) {
@@ -48,14 +48,14 @@ func ExampleBloomConfig_window() {
 
 // Was a request with this idempotency key done in the last 24 hours? The key and what the request does are one transaction,
 // so that a request that fails can be repeated.
-func ExampleBloomConfig_idempotency() {
+func ExampleWindow_idempotency() {
 	db, err := sievekv.Open("", &sievekv.Options{InMemory: true})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
 	done := db.Bloom("requests")
-	err = done.OpenOrReserve(sievekv.BloomConfig{Capacity: 1_000_000, ErrorRate: 1e-9, Window: 24 * time.Hour, Slices: 24})
+	err = done.OpenOrReserve(sievekv.Window(24*time.Hour, 1_000_000, 1e-9), &sievekv.BloomConfig{Slices: 24})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func ExampleBloomConfig_idempotency() {
 }
 
 // A crawler fetches a page again 30 days after it was fetched last: Add keeps a page for another window, so it asks first.
-func ExampleBloomConfig_recrawl() {
+func ExampleWindow_recrawl() {
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Clock: func() time.Time { return now }})
 	if err != nil {
@@ -89,7 +89,7 @@ func ExampleBloomConfig_recrawl() {
 	defer db.Close()
 	fetched := db.Bloom("fetched")
 	const day = 24 * time.Hour
-	if err := fetched.OpenOrReserve(sievekv.BloomConfig{Capacity: 100_000, ErrorRate: 1e-6, Window: 30 * day, Slices: 30}); err != nil {
+	if err := fetched.OpenOrReserve(sievekv.Window(30*day, 100_000, 1e-6), &sievekv.BloomConfig{Slices: 30}); err != nil {
 		log.Fatal(err)
 	}
 	for i := range 62 { // each day, a link to the page is found

@@ -16,9 +16,9 @@ func small(t *testing.T, db *sievekv.DB) map[string]sievekv.Filter {
 	t.Helper()
 	b, c, n := db.Bloom("bloom"), db.Cuckoo("cuckoo"), db.Counting("counting")
 	err := errors.Join(
-		b.Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 1e-6, NonScaling: true}),
-		c.Reserve(sievekv.CuckooConfig{Capacity: 100, ErrorRate: 1e-6, NonScaling: true}),
-		n.Reserve(sievekv.CountingConfig{Capacity: 100, ErrorRate: 1e-6, NonScaling: true}),
+		b.Reserve(sievekv.Capacity(100, 1e-6), &sievekv.BloomConfig{NonScaling: true}),
+		c.Reserve(sievekv.Capacity(100, 1e-6), &sievekv.CuckooConfig{NonScaling: true}),
+		n.Reserve(sievekv.Capacity(100, 1e-6), &sievekv.CountingConfig{NonScaling: true}),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -51,29 +51,29 @@ func TestFilter_forms(t *testing.T) {
 			}
 			wantNew(true)(f.Add(of(1)))
 			wantNew(true)(f.AddString(string(of(2))))
-			wantNew(true)(f.AddUint64(3))
+			wantNew(true)(f.Add(sievekv.Uint64(3)))
 			wantNew(false)(f.Add(of(3)))
 			wantNew(false)(f.AddString(string(of(1))))
-			wantNew(false)(f.AddUint64(2))
+			wantNew(false)(f.Add(sievekv.Uint64(2)))
 			isNew := make([]bool, 3)
 			wantSome(1)(f.AddMany([][]byte{of(3), of(4), of(4)}, isNew))
 			if !slices.Equal(isNew, []bool{false, true, false}) {
 				t.Errorf("isNew = %v", isNew)
 			}
 			wantSome(2)(f.AddManyString([]string{"a", "b", "a"}, nil))
-			wantSome(1)(f.AddManyUint64([]uint64{4, 5}, nil))
-			if _, err := f.AddManyUint64([]uint64{4, 5}, isNew); err == nil || !strings.Contains(err.Error(), "3 answers for 2 items") {
+			wantSome(1)(f.AddMany(sievekv.Uint64s(4, 5), nil))
+			if _, err := f.AddMany(sievekv.Uint64s(4, 5), isNew); !errors.Is(err, sievekv.ErrLength) || !strings.Contains(err.Error(), "3 answers for 2 items") {
 				t.Errorf("answers of another number: %v", err)
 			}
 			present := make([]bool, 4)
-			if err := f.MayContainManyUint64([]uint64{1, 3, 5, 7}, present); err != nil || !slices.Equal(present, []bool{true, true, true, false}) {
-				t.Errorf("MayContainManyUint64: %v, %v", present, err)
+			if err := f.MayContainMany(sievekv.Uint64s(1, 3, 5, 7), present); err != nil || !slices.Equal(present, []bool{true, true, true, false}) {
+				t.Errorf("MayContainMany: %v, %v", present, err)
 			}
 			if err := f.MayContainManyString([]string{"a", "b", "c", string(of(5))}, present); err != nil || !slices.Equal(present, []bool{true, true, false, true}) {
 				t.Errorf("MayContainManyString: %v, %v", present, err)
 			}
-			if there, err := f.MayContainUint64(5); !there || err != nil {
-				t.Errorf("MayContainUint64 = %v, %v", there, err)
+			if there, err := f.MayContain(sievekv.Uint64(5)); !there || err != nil {
+				t.Errorf("MayContain = %v, %v", there, err)
 			}
 		})
 	}
@@ -89,7 +89,7 @@ func TestFilter_AddMany_full(t *testing.T) {
 			items[i] = uint64(i)
 		}
 		isNew := make([]bool, len(items))
-		n, err := f.AddManyUint64(items, isNew)
+		n, err := f.AddMany(sievekv.Uint64s(items...), isNew)
 		var left *sievekv.ItemError
 		if !errors.Is(err, sievekv.ErrFull) || !errors.As(err, &left) {
 			t.Errorf("%s: %v, want ErrFull in an ItemError", name, err)
@@ -146,9 +146,9 @@ func TestInfo_expiresAt(t *testing.T) {
 	for ttl, want := range map[time.Duration]time.Time{0: {}, time.Hour: clock.now().Add(time.Hour)} {
 		b, c, n := db.Bloom("bloom"), db.Cuckoo("cuckoo"), db.Counting("counting")
 		err := errors.Join(
-			b.Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, TTL: ttl}),
-			c.Reserve(sievekv.CuckooConfig{Capacity: 100, ErrorRate: 0.01, TTL: ttl}),
-			n.Reserve(sievekv.CountingConfig{Capacity: 100, ErrorRate: 0.01, TTL: ttl}),
+			b.Reserve(sievekv.Capacity(100, 0.01), &sievekv.BloomConfig{TTL: ttl}),
+			c.Reserve(sievekv.Capacity(100, 0.01), &sievekv.CuckooConfig{TTL: ttl}),
+			n.Reserve(sievekv.Capacity(100, 0.01), &sievekv.CountingConfig{TTL: ttl}),
 		)
 		if err != nil {
 			t.Fatal(err)

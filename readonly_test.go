@@ -53,7 +53,7 @@ func storeToRead(t *testing.T) string {
 	db, err := sievekv.Open(dir, &sievekv.Options{BallastSize: -1})
 	noError(t, err)
 	filter := db.Bloom("seen")
-	noError(t, filter.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001, GrowthLog: -1})) // known items are known from memory
+	noError(t, filter.Reserve(sievekv.Capacity(1000, 0.001), &sievekv.BloomConfig{GrowthLog: -1})) // known items are known from memory
 	_, err1 := filter.AddString("a")
 	_, err2 := db.SetWith("gone", []byte("x"), sievekv.SetOptions{TTL: time.Hour})
 	noError(t, err1, err2, db.Set("name", []byte("alice")), db.Close())

@@ -6,7 +6,7 @@
 //	db, err := sievekv.Open("data", nil)
 //	...
 //	seen := db.Bloom("seen")
-//	err = seen.OpenOrReserve(sievekv.BloomConfig{Capacity: 1e6, ErrorRate: 0.001})
+//	err = seen.OpenOrReserve(sievekv.Capacity(1e6, 0.001), nil)
 //	...
 //	isNew, err := seen.AddString("https://example.org/") // true, and on stable storage
 //	maybe, err := seen.MayContainString("https://example.org/")
@@ -15,7 +15,7 @@
 // copies:
 //
 //	revoked := db.Cuckoo("revoked")
-//	err = revoked.OpenOrReserve(sievekv.CuckooConfig{Capacity: 1e6, ErrorRate: 1e-4})
+//	err = revoked.OpenOrReserve(sievekv.Capacity(1e6, 1e-4), nil)
 //	...
 //	isNew, err := revoked.AddString("token 17")
 //	was, err := revoked.DeleteString("token 17")
@@ -37,11 +37,10 @@
 //
 // # Terminology
 //
-//   - item: what is added to a filter and looked up: any bytes, a string, or a uint64, which means its 8 bytes in
-//     little-endian order.
+//   - item: what is added to a filter and looked up: any bytes or a string. Uint64 makes an item from an integer.
 //   - key: the name of a filter or a string in the store, up to 64 KiB of any bytes.
 //   - capacity: the number of distinct items that a filter is made for; in a cuckoo or counting filter copies count too. A
-//     filter grows beyond it, unless it is made with NonScaling, Bits or Counters.
+//     filter grows beyond it, unless it is made with NonScaling or Bits.
 //   - layer: a filter of fixed size. A filter starts with one layer and grows by further ones; RedisBloom says sub-filter.
 //   - commit: writes that after a crash are there together or not at all: those of one call (up to 65,536 items of an
 //     AddMany), or of one transaction. Lookups see a transaction, and a call that writes several keys, as a whole; they may
@@ -88,9 +87,8 @@
 // countingext are the filters, scalableext is what they share, txn has transactions, and compaction maintains stored
 // blocks in the background.
 //
-// Some types here are other names for types of these packages: BloomConfig, for instance, is bloomext.Config. The
-// comments here list the most used fields. For all of them, and for their methods, look there, as in
-// go doc github.com/sievekv/sievekv/bloomext.Config.
+// Some types here are other names for types of these packages: Options, for instance, is kv.Options. The comments here list the
+// most used fields. For all of them look there, as in go doc github.com/sievekv/sievekv/kv.Options.
 package sievekv
 
 import (
@@ -179,6 +177,7 @@ var (
 	ErrClosed             = kv.ErrClosed             // the store is closed
 	ErrCorrupt            = kv.ErrCorrupt            // stored data is damaged
 	ErrOptions            = kv.ErrOptions            // a value of Options or SetOptions is out of range, or excludes another
+	ErrNotDirectory       = kv.ErrNotDirectory       // the path given to Open is a file
 	ErrNotExist           = kv.ErrNotExist           // there is no store, and Options.MustExist is set
 	ErrEnded              = kv.ErrEnded              // the transaction, or the snapshot, has ended
 	ErrReadOnly           = kv.ErrReadOnly           // the write is to a snapshot, or to a store that is open read-only
@@ -195,7 +194,8 @@ var (
 	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
 	ErrUnequal    = scalableext.ErrUnequal    // the filters differ too much to be merged
 	ErrRate       = scalableext.ErrRate       // the union of the filters would exceed the error rate
-	ErrConfig     = scalableext.ErrConfig     // a value of a BloomConfig, CuckooConfig or CountingConfig is out of range
+	ErrConfig     = scalableext.ErrConfig     // a value of a Size, BloomConfig, CuckooConfig or CountingConfig is out of range
+	ErrLength     = scalableext.ErrLength     // the answers given to a method of many items are not as many as the items
 )
 
 // DB is an open store. Its writes have the level of durability that With has chosen, by default that of
@@ -208,7 +208,7 @@ type DB struct {
 // Open opens the store in dir. If the store or the directory is missing, it makes them, readable by this user only.
 // Nil options mean the defaults. Only one process at a time can have a store open, and only once; Close closes it.
 //
-// The errors are ErrLocked if the store is open already, ErrNotExist with Options.MustExist, ErrOptions, which lists
+// The errors are ErrLocked if the store is open already, ErrNotDirectory for a file, ErrNotExist with Options.MustExist, ErrOptions, which lists
 // every option out of range, ErrCorrupt, ErrFailed, ErrUnsupportedVersion for a store of a newer version, and
 // those of the file system.
 //

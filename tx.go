@@ -76,8 +76,7 @@ func (tx *Tx) Commit() error { return tx.tx.Commit() }
 // of Update calls Rollback and returns nil, Update returns ErrEnded.
 func (tx *Tx) Rollback() error { return tx.tx.Rollback() }
 
-// Scope returns the transaction of package kv. The method In of handles uses it, also that of handles of other
-// packages.
+// Scope returns the transaction of package kv, for handles of other packages.
 func (tx *Tx) Scope() *kv.Transaction {
 	if tx == nil {
 		return nil
@@ -85,8 +84,7 @@ func (tx *Tx) Scope() *kv.Transaction {
 	return tx.tx
 }
 
-// Scope returns the transaction of package kv. The method In of handles uses it, also that of handles of other
-// packages.
+// Scope returns the transaction of package kv, for handles of other packages.
 func (s *Snapshot) Scope() *kv.Transaction {
 	if s == nil {
 		return nil

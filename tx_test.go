@@ -25,9 +25,9 @@ func TestTx_handles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(db.Bloom("b").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 1e-6}))
-	must(db.Cuckoo("c").Reserve(sievekv.CuckooConfig{Capacity: 100, ErrorRate: 1e-6}))
-	must(db.Counting("n").Reserve(sievekv.CountingConfig{Capacity: 100, ErrorRate: 1e-6}))
+	must(db.Bloom("b").Reserve(sievekv.Capacity(100, 1e-6), nil))
+	must(db.Cuckoo("c").Reserve(sievekv.Capacity(100, 1e-6), nil))
+	must(db.Counting("n").Reserve(sievekv.Capacity(100, 1e-6), nil))
 	all := func(b *sievekv.Bloom, c *sievekv.Cuckoo, n *sievekv.Counting, item string) (there [3]bool, err error) {
 		var errs [3]error
 		there[0], errs[0] = b.MayContainString(item)
@@ -103,7 +103,7 @@ func TestTx_keys(t *testing.T) {
 		}
 	}
 	must(db.Set("gone", []byte("x")))
-	must(db.Bloom("f").Reserve(sievekv.BloomConfig{Capacity: 10, ErrorRate: 0.01}))
+	must(db.Bloom("f").Reserve(sievekv.Capacity(10, 0.01), nil))
 	keysOf := func(keys func(func(string, error) bool)) (n int) {
 		for key, err := range keys {
 			must(err)

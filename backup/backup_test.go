@@ -22,6 +22,7 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -54,7 +55,7 @@ func fill(t *testing.T, db *kv.DB) {
 		t.Fatal(err)
 	}
 	for i := range uint64(items) {
-		if _, err := seen.AddUint64(i); err != nil {
+		if _, err := seen.Add(scalableext.Uint64(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,7 +70,7 @@ func wantFilled(t *testing.T, dir string) {
 		t.Errorf("row = %q, %v", row, err)
 	}
 	for i := range uint64(items) {
-		if there, err := bloomext.New(db, "seen").MayContainUint64(i); err != nil || !there {
+		if there, err := bloomext.New(db, "seen").MayContain(scalableext.Uint64(i)); err != nil || !there {
 			t.Fatalf("item %d: %t, %v", i, there, err)
 		}
 	}
@@ -125,7 +126,7 @@ func TestMake_transactions(t *testing.T) {
 	commit := func() error {
 		n++
 		return txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
-			if _, err := bloomext.New(db, "seen").In(tx.Transaction).AddUint64(n); err != nil {
+			if _, err := bloomext.New(db, "seen").In(tx.Transaction).Add(scalableext.Uint64(n)); err != nil {
 				return err
 			}
 			return tx.Set("last", fmt.Append(nil, n))
@@ -164,7 +165,7 @@ func TestMake_transactions(t *testing.T) {
 			t.Errorf("the last of the backup is %q (%v), want %d to %d", value, err, before, n)
 		}
 		for item := uint64(1); item <= n; item++ {
-			if there, err := bloomext.New(copied, "seen").MayContainUint64(item); err != nil || there != (item <= last) {
+			if there, err := bloomext.New(copied, "seen").MayContain(scalableext.Uint64(item)); err != nil || there != (item <= last) {
 				t.Fatalf("item %d of %d: %t, %v", item, last, there, err)
 			}
 		}

@@ -53,7 +53,7 @@ func (b *bench) fillStored(capacity, n, first uint64) (float64, error) {
 	}
 	defer s.end()
 	f := s.Bloom("f")
-	if err := f.Reserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 0.01, NonScaling: true}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(capacity, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return 0, err
 	}
 	items := make([]uint64, manyItems)
@@ -63,7 +63,7 @@ func (b *bench) fillStored(capacity, n, first uint64) (float64, error) {
 		for i := range m {
 			items[i] = first + at + i
 		}
-		if _, err := f.AddManyUint64(items[:m], nil); err != nil {
+		if _, err := f.AddMany(sievekv.Uint64s(items[:m]...), nil); err != nil {
 			return 0, err
 		}
 	}

@@ -23,10 +23,10 @@ func adds(b *bench) error {
 	bloom, cuckoo, counting, deleted := s.Bloom("bloom"), s.Cuckoo("cuckoo"), s.Counting("counting"), s.Cuckoo("deleted")
 	const capacity = 10_000_000
 	for _, err := range []error{
-		bloom.Reserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 0.01, NonScaling: true}),
-		cuckoo.Reserve(sievekv.CuckooConfig{Capacity: capacity, ErrorRate: 0.01, NonScaling: true}),
-		deleted.Reserve(sievekv.CuckooConfig{Capacity: capacity, ErrorRate: 0.01, NonScaling: true}),
-		counting.Reserve(sievekv.CountingConfig{Capacity: capacity, ErrorRate: 0.01, NonScaling: true}),
+		bloom.Reserve(sievekv.Capacity(capacity, 0.01), &sievekv.BloomConfig{NonScaling: true}),
+		cuckoo.Reserve(sievekv.Capacity(capacity, 0.01), &sievekv.CuckooConfig{NonScaling: true}),
+		deleted.Reserve(sievekv.Capacity(capacity, 0.01), &sievekv.CuckooConfig{NonScaling: true}),
+		counting.Reserve(sievekv.Capacity(capacity, 0.01), &sievekv.CountingConfig{NonScaling: true}),
 		fill(deleted, 0, all),
 	} {
 		if err != nil {

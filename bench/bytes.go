@@ -62,7 +62,7 @@ func (b *bench) logOfStore(level sievekv.Durability, batch, n uint64) (float64, 
 	}
 	defer s.end()
 	f := s.Bloom("f")
-	if err := f.Reserve(sievekv.BloomConfig{Capacity: million, ErrorRate: 0.01, NonScaling: true}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(million, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return 0, err
 	}
 	before, err := s.Store().LogBytesWritten()
@@ -75,9 +75,9 @@ func (b *bench) logOfStore(level sievekv.Durability, batch, n uint64) (float64, 
 			items[i] = at + uint64(i)
 		}
 		if batch == 1 {
-			_, err = f.AddUint64(at)
+			_, err = f.Add(sievekv.Uint64(at))
 		} else {
-			_, err = f.AddManyUint64(items, nil)
+			_, err = f.AddMany(sievekv.Uint64s(items...), nil)
 		}
 		if err != nil {
 			return 0, err
@@ -122,7 +122,7 @@ func (b *bench) filling() error {
 	}
 	defer s.end()
 	f := s.Bloom("f")
-	if err := f.Reserve(sievekv.BloomConfig{Capacity: n, ErrorRate: 0.01, NonScaling: true}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(n, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return err
 	}
 	raw, err := b.openPebble(pebbleOptions())
@@ -130,7 +130,7 @@ func (b *bench) filling() error {
 		return err
 	}
 	defer raw.end()
-	add := func(i uint64) error { _, err := f.AddUint64(i); return err }
+	add := func(i uint64) error { _, err := f.Add(sievekv.Uint64(i)); return err }
 	var key [16]byte
 	put := func(i uint64) error {
 		binary.LittleEndian.PutUint64(key[8:], i)
@@ -191,7 +191,7 @@ func (b *bench) steady() error {
 	}
 	defer s.end()
 	f := s.Bloom("f")
-	if err := f.Reserve(sievekv.BloomConfig{Capacity: 2 * n, ErrorRate: 0.01, NonScaling: true}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(2*n, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return err
 	}
 	if err := fill(f, 0, n); err != nil {

@@ -24,7 +24,7 @@ func cold(b *bench) error {
 		return err
 	}
 	defer s.end()
-	if err := s.Bloom("f").Reserve(sievekv.BloomConfig{Capacity: n, ErrorRate: 0.01, NonScaling: true}); err != nil {
+	if err := s.Bloom("f").Reserve(sievekv.Capacity(n, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return err
 	}
 	if err := fill(s.Bloom("f"), 0, n); err != nil {

@@ -13,9 +13,9 @@ single adds, not synced, the work of services included; looking items up; bits f
 thousand adds.`
 
 // growing are the filters that growth compares, by how they grow.
-var growing = map[string]sievekv.BloomConfig{
-	"log":     {Capacity: 100},
-	"layers":  {Capacity: 100, GrowthLog: -1},
+var growing = map[string]*sievekv.BloomConfig{
+	"log":     nil,
+	"layers":  {GrowthLog: -1},
 	"fitting": {GrowthLog: -1},
 }
 
@@ -32,12 +32,11 @@ func growth(b *bench) error {
 		if _, err := f.Drop(); err != nil {
 			return nil, err
 		}
-		c := growing[key]
-		c.ErrorRate = 0.01
-		if c.Capacity == 0 {
-			c.Capacity = n
+		capacity := uint64(100)
+		if key == "fitting" {
+			capacity = n
 		}
-		return f, f.Reserve(c)
+		return f, f.Reserve(sievekv.Capacity(capacity, 0.01), growing[key])
 	}
 	repeat := pick(b, 1, 3, 5)
 	batches := func(key string) side {

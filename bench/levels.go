@@ -20,7 +20,7 @@ func levels(b *bench) error {
 		return err
 	}
 	defer s.end()
-	if err := s.Bloom("f").Reserve(sievekv.BloomConfig{Capacity: 100_000_000, ErrorRate: 0.01, NonScaling: true}); err != nil {
+	if err := s.Bloom("f").Reserve(sievekv.Capacity(100_000_000, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return err
 	}
 	raw, err := b.openPebble(pebbleOptions())
@@ -41,7 +41,7 @@ func levels(b *bench) error {
 			figures, err := b.interleave(reps,
 				side{level.String(), func() (float64, error) {
 					return inGoroutines(goroutines, during, func(_ int, x *uint64) error {
-						_, err := f.AddUint64(next(x, 1<<62))
+						_, err := f.Add(sievekv.Uint64(next(x, 1<<62)))
 						return err
 					})
 				}},

@@ -36,10 +36,10 @@ func libraries(b *bench) error {
 	defer s.end()
 	n := pick[uint](b, 200_000, million, million)
 	cuckoo, counting := s.Cuckoo("cuckoo"), s.Counting("counting")
-	if err := cuckoo.Reserve(sievekv.CuckooConfig{Capacity: uint64(n), ErrorRate: 1e-3}); err != nil {
+	if err := cuckoo.Reserve(sievekv.Capacity(uint64(n), 1e-3), nil); err != nil {
 		return err
 	}
-	if err := counting.Reserve(sievekv.CountingConfig{Capacity: uint64(n), ErrorRate: 0.01}); err != nil {
+	if err := counting.Reserve(sievekv.Capacity(uint64(n), 0.01), nil); err != nil {
 		return err
 	}
 	theirs := seiflotfy.NewFilter(n)

@@ -88,7 +88,7 @@ func (b *bench) fullFilters(n uint64, withBits bool) (*fullFilters, error) {
 		t.bits = bloom.NewWithEstimates(uint(n), 0.01)
 	}
 	b.progress("filling filters of %d", n)
-	if err := t.f.Reserve(sievekv.BloomConfig{Capacity: n, ErrorRate: 0.01, NonScaling: true}); err != nil {
+	if err := t.f.Reserve(sievekv.Capacity(n, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return nil, err
 	}
 	if err := fill(t.f, 0, n); err != nil {

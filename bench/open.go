@@ -70,7 +70,7 @@ func (b *bench) afterCrash(c crashed) (_ *store, err error) {
 			s.end()
 		}
 	}()
-	if err := s.Bloom("f").Reserve(sievekv.BloomConfig{Capacity: c.capacity, ErrorRate: 0.01}); err != nil {
+	if err := s.Bloom("f").Reserve(sievekv.Capacity(c.capacity, 0.01), nil); err != nil {
 		return nil, err
 	}
 	if c.filled > 0 {

@@ -20,7 +20,7 @@ func random(b *bench) error {
 		return err
 	}
 	defer s.end()
-	if err := s.Bloom("f").Reserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 0.01, NonScaling: true}); err != nil {
+	if err := s.Bloom("f").Reserve(sievekv.Capacity(capacity, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return err
 	}
 	filled := pick(b, uint64(2e6), 3e7, 5e7)

@@ -80,7 +80,7 @@ func (b *bench) bloomFilters(n uint64, rate float64) (filters []sized, end func(
 		return nil, nil, err
 	}
 	f := s.Bloom("f")
-	if err := f.Reserve(sievekv.BloomConfig{Capacity: n, ErrorRate: rate, NonScaling: true}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(n, rate), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return nil, nil, err
 	}
 	if err := fill(f, 0, n); err != nil {
@@ -114,7 +114,7 @@ func (b *bench) cuckooRates(n, asked uint64) error {
 	}
 	defer s.end()
 	f := s.Cuckoo("f")
-	if err := f.Reserve(sievekv.CuckooConfig{Capacity: n, ErrorRate: 1e-3, NonScaling: true}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(n, 1e-3), &sievekv.CuckooConfig{NonScaling: true}); err != nil {
 		return err
 	}
 	if err := fill(f, 0, n); err != nil {

@@ -25,13 +25,13 @@ func small(b *bench) error {
 	begin := time.Now()
 	for i := range n {
 		f := s.Bloom(name(i))
-		if err := f.Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}); err != nil {
+		if err := f.Reserve(sievekv.Capacity(100, 0.01), nil); err != nil {
 			return err
 		}
 		for j := range many {
 			many[j] = i*items + uint64(j)
 		}
-		if _, err := f.AddManyUint64(many, nil); err != nil {
+		if _, err := f.AddMany(sievekv.Uint64s(many...), nil); err != nil {
 			return err
 		}
 	}
@@ -42,14 +42,14 @@ func small(b *bench) error {
 	figures, err := b.interleave(pick(b, 3, 7, 15),
 		side{"lookups", nsEach(20_000, func(uint64) error {
 			i := next(&x, n)
-			found, err := s.Bloom(name(i)).MayContainUint64(i*items + next(&x, items))
+			found, err := s.Bloom(name(i)).MayContain(sievekv.Uint64(i*items + next(&x, items)))
 			if err == nil && !found {
 				err = fmt.Errorf("filter %d lost an item", i)
 			}
 			return err
 		})},
 		side{"adds", nsEach(10_000, func(uint64) error {
-			_, err := s.Bloom(name(next(&x, n))).AddUint64(absent + x)
+			_, err := s.Bloom(name(next(&x, n))).Add(sievekv.Uint64(absent + x))
 			return err
 		})})
 	if err != nil {

@@ -22,7 +22,7 @@ func transactions(b *bench) error {
 		return err
 	}
 	defer s.end()
-	if err := s.Bloom("f").Reserve(sievekv.BloomConfig{Capacity: 10 * million, ErrorRate: 0.01, NonScaling: true}); err != nil {
+	if err := s.Bloom("f").Reserve(sievekv.Capacity(10*million, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 		return err
 	}
 	raw, err := b.openPebble(pebbleOptions())
@@ -64,7 +64,7 @@ func transactions(b *bench) error {
 			figures, err := b.interleave(reps,
 				side{"sievekv", run(func(item uint64, key []byte) error {
 					return s.With(level).Update(b.ctx, func(tx *sievekv.Tx) error {
-						if _, err := tx.Bloom("f").AddUint64(item); err != nil {
+						if _, err := tx.Bloom("f").Add(sievekv.Uint64(item)); err != nil {
 							return err
 						}
 						return tx.Set(string(key), value)

@@ -19,7 +19,7 @@ func views(b *bench) error {
 		}
 		defer s.end()
 		stores[i] = s
-		if err := s.Bloom("f").Reserve(sievekv.BloomConfig{Capacity: 10 * million, ErrorRate: 0.01, NonScaling: true}); err != nil {
+		if err := s.Bloom("f").Reserve(sievekv.Capacity(10*million, 0.01), &sievekv.BloomConfig{NonScaling: true}); err != nil {
 			return err
 		}
 		if err := fill(s.Bloom("f"), 0, n); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // inGoroutines divides b.N operations among goroutines.
@@ -120,7 +121,7 @@ func BenchmarkTwoFilters(b *testing.B) {
 			}
 		}
 		inGoroutines(b, 2, func(g int, x *uint64) error {
-			_, err := filters[g].AddUint64(next(x, 1<<40))
+			_, err := filters[g].Add(scalableext.Uint64(next(x, 1<<40)))
 			return err
 		})
 		ours = nsPerOp(b)
@@ -184,7 +185,7 @@ func BenchmarkLogBytes(b *testing.B) {
 					items[i] = n
 					n++
 				}
-				if _, err := f.AddManyUint64(items, added); err != nil {
+				if _, err := f.AddMany(scalableext.Uint64s(items...), added); err != nil {
 					b.Fatal(err)
 				}
 			}

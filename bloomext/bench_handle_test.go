@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // residentFilter returns a handle on a filter of n items with one resident layer, and a function that hashes and
@@ -26,11 +27,11 @@ func residentFilter(tb testing.TB, n int) (f *Filter, test func(item []byte) boo
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if _, err := f.AddManyUint64(items, added); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items...), added); err != nil {
 		tb.Fatal(err)
 	}
 	present := make([]bool, n)
-	if err := f.MayContainManyUint64(items, present); err != nil { // reads every block
+	if err := f.MayContainMany(scalableext.Uint64s(items...), present); err != nil { // reads every block
 		tb.Fatal(err)
 	}
 	c := f.h.Current.Load()
@@ -87,11 +88,11 @@ func TestFilter_allocations(t *testing.T) {
 	items, present := [][]byte{item, item}, make([]bool, 2)
 	for name, call := range map[string]func() error{
 		"MayContain":       func() error { _, err := f.MayContain(item); return err },
-		"MayContainString": func() error { _, err := f.MayContainString(text); return err },
-		"MayContainUint64": func() error { _, err := f.MayContainUint64(77); return err },
+		"MayContainString": func() error { _, err := f.MayContain([]byte(text)); return err },
+		"MayContainUint64": func() error { _, err := f.MayContain(scalableext.Uint64(77)); return err },
 		"MayContainMany":   func() error { return f.MayContainMany(items, present) },
 		"Add":              func() error { _, err := f.Add(item); return err },
-		"AddUint64":        func() error { _, err := f.AddUint64(5); return err },
+		"AddUint64":        func() error { _, err := f.Add(scalableext.Uint64(5)); return err },
 	} {
 		var err error
 		if n := testing.AllocsPerRun(2000, func() { err = call() }); n != 0 || err != nil {

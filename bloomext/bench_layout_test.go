@@ -29,10 +29,10 @@ func benchLayout(b *testing.B, layout scalableext.Layout) {
 		for i := range list {
 			list[i] = uint64(i)
 		}
-		if _, err := f.AddManyUint64(list, nil); err != nil {
+		if _, err := f.AddMany(scalableext.Uint64s(list...), nil); err != nil {
 			b.Fatal(err)
 		}
-		if err := f.MayContainManyUint64(list, make([]bool, items)); err != nil { // the blocks are in memory after that
+		if err := f.MayContainMany(scalableext.Uint64s(list...), make([]bool, items)); err != nil { // the blocks are in memory after that
 			b.Fatal(err)
 		}
 		return f
@@ -45,7 +45,7 @@ func benchLayout(b *testing.B, layout scalableext.Layout) {
 			i := uint64(0)
 			for b.Loop() {
 				i++
-				if _, err := f.MayContainUint64(first + scramble(i)); err != nil {
+				if _, err := f.MayContain(scalableext.Uint64(first + scramble(i))); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -58,7 +58,7 @@ func benchLayout(b *testing.B, layout scalableext.Layout) {
 		i := uint64(0)
 		for b.Loop() {
 			i++
-			if _, err := g.AddUint64(scramble(i)); err != nil {
+			if _, err := g.Add(scalableext.Uint64(scramble(i))); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -67,7 +67,7 @@ func benchLayout(b *testing.B, layout scalableext.Layout) {
 		b.ReportAllocs()
 		for b.Loop() {
 			next++
-			if _, err := g.AddUint64(next); err != nil {
+			if _, err := g.Add(scalableext.Uint64(next)); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -80,7 +80,7 @@ func benchLayout(b *testing.B, layout scalableext.Layout) {
 				next++
 				list[i] = next
 			}
-			if _, err := g.AddManyUint64(list, nil); err != nil {
+			if _, err := g.AddMany(scalableext.Uint64s(list...), nil); err != nil {
 				b.Fatal(err)
 			}
 		}

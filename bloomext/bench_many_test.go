@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // BenchmarkAddMany fills filters by AddMany at level No, in slices of 16,384 items, and prints what an item costs.
@@ -33,7 +34,7 @@ func BenchmarkAddMany(b *testing.B) {
 						n++
 						items[i] = n
 					}
-					if _, err := f.AddManyUint64(items, nil); err != nil {
+					if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 						b.Fatal(err)
 					}
 					added += slice

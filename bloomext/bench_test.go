@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // key16 writes the i-th 16-byte benchmark key. It is not inlined: where the compiler knows that a number is small it
@@ -220,7 +221,7 @@ func BenchmarkSyncedAdd(b *testing.B) {
 		if err := f.Reserve(bloomext.Config{Capacity: 1e8, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			b.Fatal(err)
 		}
-		run(b, func(i uint64) error { _, err := f.AddUint64(i); return err })
+		run(b, func(i uint64) error { _, err := f.Add(scalableext.Uint64(i)); return err })
 	})
 	b.Run("commit-sync-under-lock", func(b *testing.B) {
 		p, err := pebble.Open(b.TempDir(), &pebble.Options{FormatMajorVersion: pebble.FormatNewest, MemTableSize: 32 << 20, Logger: quiet{}})

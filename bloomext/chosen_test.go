@@ -12,6 +12,7 @@ import (
 	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Items with equal XXH64 under every seed differ in a new filter.
@@ -79,8 +80,8 @@ func TestFilter_Merge_hash(t *testing.T) {
 	defer closeDB(t, db)
 	for _, keys := range [][2]string{{"keyed0", "keyed1"}, {"xxh640", "xxh641"}, {"keyed0", "xxh640"}} {
 		err := bloomext.New(db, keys[0]).Merge(t.Context(), bloomext.New(db, keys[1]))
-		if !errors.Is(err, bloomext.ErrUnequal) || strings.Contains(err.Error(), "77") || strings.Contains(err.Error(), "78") {
-			t.Errorf("Merge of %v: %v, want %v without a seed", keys, err, bloomext.ErrUnequal)
+		if !errors.Is(err, scalableext.ErrUnequal) || strings.Contains(err.Error(), "77") || strings.Contains(err.Error(), "78") {
+			t.Errorf("Merge of %v: %v, want %v without a seed", keys, err, scalableext.ErrUnequal)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, page := range []string{"/", "/about", "/"} {
-		isNew, err := seen.AddString(page)
+		isNew, err := seen.Add([]byte(page))
 		fmt.Println(page, isNew, err)
 	}
 	// Output:

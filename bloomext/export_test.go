@@ -10,7 +10,7 @@ import (
 func Logging(f *Filter) any { return f.logging() }
 
 func Remember(f *Filter, before any, item uint64) {
-	b := scalableext.LittleEndian(item)
+	b := scalableext.Uint64(item)
 	c, _ := before.(*filter)
 	f.remember(c, f.h.Current.Load().hash.Sum(b[:]))
 }

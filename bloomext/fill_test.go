@@ -24,7 +24,7 @@ func ahead(t *testing.T, db *kv.DB, key string, limit int64) (f *bloomext.Filter
 		if n == 20_000 {
 			t.Fatal("no layer is filled")
 		}
-		if _, err := f.AddUint64(uint64(n)); err != nil {
+		if _, err := f.Add(scalableext.Uint64(uint64(n))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestFill_meanwhile(t *testing.T) {
 		}},
 		"the filter gets so many items that the layer is too small": {100_000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int) {
 			for range 20 { // the log is longer than the layer has room for
-				if _, err := f.AddUint64(uint64(n)); err != nil {
+				if _, err := f.Add(scalableext.Uint64(uint64(n))); err != nil {
 					t.Fatal(err)
 				}
 				n++
@@ -194,7 +194,7 @@ func addInTransaction(t *testing.T, db *kv.DB, from, to int) {
 		items[i] = uint64(from + i)
 	}
 	err := db.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error {
-		_, err := bloomext.New(db, "f").In(tx).AddManyUint64(items, nil)
+		_, err := bloomext.New(db, "f").In(tx).AddMany(scalableext.Uint64s(items...), nil)
 		return err
 	})
 	if err != nil {
@@ -310,7 +310,7 @@ func TestFill_logEnds(t *testing.T) {
 	ended, n, filled := 0, 0, uint64(0)
 	var base uint64 // capacity of the layer that was there when the log ended
 	for ; n < 11_500; n++ {
-		if _, err := f.AddUint64(uint64(n)); err != nil {
+		if _, err := f.Add(scalableext.Uint64(uint64(n))); err != nil {
 			t.Fatal(err)
 		}
 		info, err := f.Info()

@@ -19,16 +19,6 @@ import (
 // bloomType is the stored type. Its name is RedisBloom's.
 var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, BodyBytes: hash.TableBytes, Check: scalableext.Check((*filter).checkCounters), Verify: verify, Describe: scalableext.Describe((*filter).describe), Compact: compact, Prepare: prepare, Wake: wake}
 
-// The errors of filters of all types, for errors.Is; see package scalableext.
-var (
-	ErrFull       = scalableext.ErrFull       // a filter that does not grow has no room for a new item
-	ErrCannotGrow = scalableext.ErrCannotGrow // a filter that grows has no room, and can have no further layer
-	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
-	ErrUnequal    = scalableext.ErrUnequal    // filters differ too much to be merged
-	ErrRate       = scalableext.ErrRate       // their union would exceed the error rate
-	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
-)
-
 // filter is the Go value of an open object of the type. It never changes, but for what it remembers in sure and left, and for before.
 type filter struct {
 	object *kv.Object
@@ -410,7 +400,7 @@ func (s *stager) absent(items []scalableext.BatchItem, from int) ([]scalableext.
 
 // noRoom returns the error of a filter that has no room for a new item and does not grow.
 func (s *stager) noRoom(capacity uint64) error {
-	return fmt.Errorf("%w: key %q, made for %d items, and does not grow", ErrFull, s.c.object.Key(), capacity)
+	return fmt.Errorf("%w: key %q, made for %d items, and does not grow", scalableext.ErrFull, s.c.object.Key(), capacity)
 }
 
 // grow stages another layer.
@@ -440,7 +430,7 @@ func (s *stager) growBy(spec kv.LayerSpec) error {
 // use goes on with the object that staging other layers has returned.
 func (s *stager) use(o *kv.Object, err error) error {
 	if errors.Is(err, kv.ErrTooLarge) {
-		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, s.c.object.Key(), err)
+		return fmt.Errorf("%w: key %q: %w", scalableext.ErrCannotGrow, s.c.object.Key(), err)
 	}
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // measuredRate returns the share of absent items that seem to be present.
@@ -18,7 +19,7 @@ func measuredRate(t *testing.T, f *bloomext.Filter, asked int) float64 {
 	for i := range items {
 		items[i] = 1<<50 + uint64(i)
 	}
-	if err := f.MayContainManyUint64(items, present); err != nil {
+	if err := f.MayContainMany(scalableext.Uint64s(items...), present); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -38,7 +39,7 @@ func addRange(t *testing.T, f *bloomext.Filter, from, to int, rate float64) {
 	for i := range items {
 		items[i] = uint64(from + i)
 	}
-	if _, err := f.AddManyUint64(items, added); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items...), added); err != nil {
 		t.Fatal(err)
 	}
 	known := 0
@@ -178,11 +179,11 @@ func TestChain_cannotGrow(t *testing.T) {
 		for i := range items {
 			items[i] = uint64(i)
 		}
-		n, err := f.AddManyUint64(items, added)
-		if n != 128 || !errors.Is(err, bloomext.ErrCannotGrow) {
+		n, err := f.AddMany(scalableext.Uint64s(items...), added)
+		if n != 128 || !errors.Is(err, scalableext.ErrCannotGrow) {
 			t.Errorf("AddMany = %d, %v, want 128 items in 64 layers of 2", n, err)
 		}
-		if isNew, err := f.AddUint64(5); isNew || err != nil {
+		if isNew, err := f.Add(scalableext.Uint64(5)); isNew || err != nil {
 			t.Errorf("a known item is answered with %v, %v", isNew, err)
 		}
 		if info, err := f.Info(); err != nil || info.Items != 128 || len(info.Layers) != 64 {
@@ -205,9 +206,9 @@ func TestChain_cannotGrow(t *testing.T) {
 				for i := range items {
 					items[i] = start + uint64(i)
 				}
-				m, err := f.AddManyUint64(items, added)
+				m, err := f.AddMany(scalableext.Uint64s(items...), added)
 				n += m
-				if errors.Is(err, bloomext.ErrCannotGrow) && errors.Is(err, kv.ErrTooLarge) {
+				if errors.Is(err, scalableext.ErrCannotGrow) && errors.Is(err, kv.ErrTooLarge) {
 					break
 				}
 				if err != nil {

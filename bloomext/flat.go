@@ -376,11 +376,11 @@ func (s *stager) growFlat() error {
 	high, capacity := bits.Mul64(newest.capacity, uint64(params.Expansion))
 	rate := newest.rate / 2
 	if high > 0 || rate == 0 {
-		return fmt.Errorf("%w: key %q: after a layer of capacity %d and error rate %g", ErrCannotGrow, key, newest.capacity, newest.rate)
+		return fmt.Errorf("%w: key %q: after a layer of capacity %d and error rate %g", scalableext.ErrCannotGrow, key, newest.capacity, newest.rate)
 	}
 	p, ok := newFlat(capacity, rate, newest.options, newest.expansion)
 	if !ok {
-		return fmt.Errorf("%w: key %q: a layer of capacity %d and error rate %g would be too large", ErrCannotGrow, key, capacity, rate)
+		return fmt.Errorf("%w: key %q: a layer of capacity %d and error rate %g would be too large", scalableext.ErrCannotGrow, key, capacity, rate)
 	}
 	return s.growBy(p.spec())
 }

@@ -117,7 +117,7 @@ func (c Config) plannedCompatible(items uint64) (Info, error) {
 			break
 		}
 		if p.Expansion == 0 {
-			return Info{}, ErrFull
+			return Info{}, scalableext.ErrFull
 		}
 		high, capacity := bits.Mul64(l.capacity, uint64(p.Expansion))
 		ok := high == 0 && l.rate/2 > 0
@@ -125,7 +125,7 @@ func (c Config) plannedCompatible(items uint64) (Info, error) {
 			l, ok = newFlat(capacity, l.rate/2, l.options, l.expansion)
 		}
 		if !ok {
-			return Info{}, ErrCannotGrow
+			return Info{}, scalableext.ErrCannotGrow
 		}
 	}
 	info.ExpectedRate = scalableext.ChainRate(rates)

@@ -47,7 +47,7 @@ func TestCompatible_config(t *testing.T) {
 		_, planned := c.Planned(1)
 		reserved := bloomext.New(newWorld(t, kv.Options{}).DB, "f").Reserve(c)
 		for _, err := range []error{planned, reserved} {
-			if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, bloomext.ErrConfig) || !strings.Contains(err.Error(), tt.want)) {
+			if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, scalableext.ErrConfig) || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 			}
 		}
@@ -61,7 +61,7 @@ func TestCompatible_planned(t *testing.T) {
 	if err != nil || info.Bytes != 1_198_136 || info.Layers[0].Hashes != 7 || math.Abs(info.ExpectedRate-0.01) > 1e-4 || math.Abs(info.Fill-0.5) > 0.02 {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if _, err := c.Planned(1e6 + 1); !errors.Is(err, bloomext.ErrFull) {
+	if _, err := c.Planned(1e6 + 1); !errors.Is(err, scalableext.ErrFull) {
 		t.Errorf("an item too many: %v", err)
 	}
 	c.NonScaling, c.Capacity = false, 100
@@ -72,7 +72,7 @@ func TestCompatible_planned(t *testing.T) {
 	if info, err := c.Planned(106_700); err != nil || len(info.Layers) != 1067 { // 0.01*0.5^1067 is about the least float64
 		t.Errorf("%d layers of 100: %v", len(info.Layers), err)
 	}
-	if _, err := c.Planned(106_701); !errors.Is(err, bloomext.ErrCannotGrow) {
+	if _, err := c.Planned(106_701); !errors.Is(err, scalableext.ErrCannotGrow) {
 		t.Errorf("1068 layers: %v", err)
 	}
 }
@@ -90,13 +90,13 @@ func TestCompatible_openOrReserve(t *testing.T) {
 		t.Errorf("%+v, %v", info, err)
 	}
 	native := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
-	if err := f.OpenOrReserve(native); !errors.Is(err, bloomext.ErrMismatch) || !strings.Contains(err.Error(), "layout is compatible, asked for native") {
+	if err := f.OpenOrReserve(native); !errors.Is(err, scalableext.ErrMismatch) || !strings.Contains(err.Error(), "layout is compatible, asked for native") {
 		t.Errorf("a native filter: %v", err)
 	}
 	if err := bloomext.New(w.DB, "n").Reserve(native); err != nil {
 		t.Fatal(err)
 	}
-	if err := bloomext.New(w.DB, "n").OpenOrReserve(compatibleConfig); !errors.Is(err, bloomext.ErrMismatch) {
+	if err := bloomext.New(w.DB, "n").OpenOrReserve(compatibleConfig); !errors.Is(err, scalableext.ErrMismatch) {
 		t.Errorf("a compatible filter: %v", err)
 	}
 	for _, change := range []func(c *bloomext.Config){
@@ -107,7 +107,7 @@ func TestCompatible_openOrReserve(t *testing.T) {
 	} {
 		c := compatibleConfig
 		change(&c)
-		if err := f.OpenOrReserve(c); !errors.Is(err, bloomext.ErrMismatch) {
+		if err := f.OpenOrReserve(c); !errors.Is(err, scalableext.ErrMismatch) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -285,7 +285,7 @@ func TestCompatible_manyFull(t *testing.T) {
 	}
 	var full *scalableext.ItemError
 	isNew := make([]bool, 5)
-	if n, err := f.AddMany(bytes.Fields([]byte("x x y z x")), isNew); n != 2 || !errors.As(err, &full) || full.Item != 3 || !errors.Is(err, bloomext.ErrFull) {
+	if n, err := f.AddMany(bytes.Fields([]byte("x x y z x")), isNew); n != 2 || !errors.As(err, &full) || full.Item != 3 || !errors.Is(err, scalableext.ErrFull) {
 		t.Errorf("AddMany = %d, %v", n, err)
 	}
 	w.Script(`BF.MEXISTS f x y z => [:1 :1 :0] | [#t #t #f]`)
@@ -354,10 +354,10 @@ func TestCompatible_transaction(t *testing.T) {
 		got := p.w.DB.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error {
 			f := bloomext.New(p.w.DB, "f").In(tx)
 			for i := range uint64(30) {
-				if isNew, err := f.AddUint64(i); err != nil || !isNew {
+				if isNew, err := f.Add(scalableext.Uint64(i)); err != nil || !isNew {
 					return fmt.Errorf("item %d: new %t, %w", i, isNew, err)
 				}
-				if isNew, err := f.AddUint64(i); err != nil || isNew {
+				if isNew, err := f.Add(scalableext.Uint64(i)); err != nil || isNew {
 					return fmt.Errorf("item %d again: new %t, %w", i, isNew, err)
 				}
 			}
@@ -365,10 +365,10 @@ func TestCompatible_transaction(t *testing.T) {
 			for i := range items {
 				items[i] = uint64(i)
 			}
-			if err := f.MayContainManyUint64(items, present); err != nil || !present[29] || present[30] {
+			if err := f.MayContainMany(scalableext.Uint64s(items...), present); err != nil || !present[29] || present[30] {
 				return fmt.Errorf("%t, %w", present, err)
 			}
-			if n, err := f.AddManyUint64(items, present); err != nil || n != 10 {
+			if n, err := f.AddMany(scalableext.Uint64s(items...), present); err != nil || n != 10 {
 				return fmt.Errorf("AddMany = %d, %w", n, err)
 			}
 			return err
@@ -399,19 +399,19 @@ func TestCompatible_smallCache(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.AddManyUint64(items, nil); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range uint64(5000) {
 		for _, item := range []uint64{i, 1<<40 + i} {
-			got, err := f.MayContainUint64(item)
+			got, err := f.MayContain(scalableext.Uint64(item))
 			if want := p.model.Exists(binary.LittleEndian.AppendUint64(nil, item)); got != want || err != nil {
 				t.Fatalf("item %d: %t, %v, want %t", item, got, err, want)
 			}
 		}
 	}
 	present := make([]bool, len(items))
-	if err := f.MayContainManyUint64(items, present); err != nil {
+	if err := f.MayContainMany(scalableext.Uint64s(items...), present); err != nil {
 		t.Fatal(err)
 	}
 	for i, yes := range present {
@@ -456,7 +456,7 @@ func TestCompatible_merge(t *testing.T) {
 				for i := items[0]; i < items[1]; i++ {
 					item := strconv.Itoa(i)
 					want, err := model.Add([]byte(item))
-					if added, err2 := f.AddString(item); err != nil || err2 != nil || added != want {
+					if added, err2 := f.Add([]byte(item)); err != nil || err2 != nil || added != want {
 						t.Fatalf("item %d: %v, %v; the model: %v, %v", i, added, err2, want, err)
 					}
 				}
@@ -466,7 +466,7 @@ func TestCompatible_merge(t *testing.T) {
 			err := filters[0].Merge(t.Context(), filters[1])
 			union, want := redisbloom.Unite(models...)
 			if tt.refused != "" {
-				if !errors.Is(err, bloomext.ErrRate) || !strings.Contains(err.Error(), tt.refused) || want == nil {
+				if !errors.Is(err, scalableext.ErrRate) || !strings.Contains(err.Error(), tt.refused) || want == nil {
 					t.Errorf("Merge: %v, the model: %v", err, want)
 				}
 				if after := (&pair{t: t, w: w}).dump(); !reflect.DeepEqual(after, before) {
@@ -480,7 +480,7 @@ func TestCompatible_merge(t *testing.T) {
 			(&pair{t: t, w: w, model: union}).compareDumps()
 			for _, items := range [][2]int{{tt.from, tt.to}, {tt.from2, tt.to2}} {
 				for i := items[0]; i < items[1]; i++ {
-					if yes, err := filters[0].MayContainString(strconv.Itoa(i)); !yes || err != nil {
+					if yes, err := filters[0].MayContain([]byte(strconv.Itoa(i))); !yes || err != nil {
 						t.Fatalf("item %d: %v, %v", i, yes, err)
 					}
 				}
@@ -624,7 +624,7 @@ func TestCompatible_concurrent(t *testing.T) {
 				if n == 0 {
 					continue
 				}
-				if yes, err := own.MayContainUint64(i % n); !yes || err != nil {
+				if yes, err := own.MayContain(scalableext.Uint64(i % n)); !yes || err != nil {
 					t.Errorf("item %d of %d: %t, %v", i%n, n, yes, err)
 					return
 				}
@@ -632,7 +632,7 @@ func TestCompatible_concurrent(t *testing.T) {
 		})
 	}
 	for i := range uint64(items) {
-		if _, err := f.AddUint64(i); err != nil {
+		if _, err := f.Add(scalableext.Uint64(i)); err != nil {
 			t.Error(err)
 		}
 		added.Store(i + 1)

@@ -5,38 +5,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/internal/radix"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Many items of filters with the compatible or the foreign layout. An item is in several blocks. While the newest layer has
 // room, the bits of many items are sorted and set block by block; of the items that have a bit that was not set, the first
 // one sets it, and is new. Otherwise items are taken in the order given, as that decides which have room.
-
-// sumPair returns the hashes of an item.
-func sumPair[T any](f *filter, item T, sum func(hash.Function, T) uint64) pair {
-	if s := f.newest.flat.scheme; s != schemeCompatible {
-		var number [8]byte
-		return s.pair(bytesOf(item, &number))
-	}
-	a := sum(f.hash, item)
-	return pair{a: a, b: sum(hash.NewMurmur64A(a), item)}
-}
-
-// bytesOf returns the bytes of an item: a []byte, a string, or a uint64, whose bytes go to number.
-func bytesOf[T any](item T, number *[8]byte) []byte {
-	switch item := any(item).(type) {
-	case []byte:
-		return item
-	case string:
-		return scalableext.BytesOf(item)
-	case uint64:
-		*number = scalableext.LittleEndian(item)
-	}
-	return number[:]
-}
 
 // commitBytes returns the most that an item takes of a commit if the newest layer has room for it.
 func (l *flat) commitBytes() int {
@@ -78,7 +53,7 @@ func (s *stager) pairsFor(room int) int {
 
 // stageFitting stages as many of the items, from the first on, as surely fit into the commit, but at least so many.
 // Without an error, n is their number.
-func stageFitting[T any](h *handle, w *kv.Writer, items []T, added []bool, least int, sum func(hash.Function, T) uint64) (n int, err error) {
+func stageFitting(h *handle, w *kv.Writer, items [][]byte, added []bool, least int) (n int, err error) {
 	c, err := h.Staged(w)
 	if err != nil {
 		return 0, err
@@ -87,13 +62,13 @@ func stageFitting[T any](h *handle, w *kv.Writer, items []T, added []bool, least
 	clear(added)
 	if h.Tx != nil {
 		n := min(max(least, c.fewItems(h.BatchSize(c.mostPerItem()))), len(items))
-		return stagePairs(h, s, items[:n], added, sum, nil)
+		return stagePairs(h, s, items[:n], added, nil)
 	}
 	// What the bits take is known exactly only from the writer, which takes some time. At first each item is counted as if
 	// no other were in its blocks.
 	room := max(0, h.Room(w))
 	left := room
-	return stagePairs(h, s, items, added, sum, func(i, most int) int {
+	return stagePairs(h, s, items, added, func(i, most int) int {
 		need := max(s.c.mostPerItem(), room/32)
 		if left-s.spent-callerBytes*i < need {
 			left = h.Room(w) + s.spent
@@ -108,8 +83,8 @@ func stageFitting[T any](h *handle, w *kv.Writer, items []T, added []bool, least
 
 // stagePairs stages items in their order, until one fails or they do not fit into the commit. It returns how many it
 // staged. Fits, if set, returns how many of the next items, at most so many, surely fit when i are staged; or 0 for the end.
-func stagePairs[T any](
-	h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64, fits func(i, most int) int,
+func stagePairs(
+	h *handle, s *stager, items [][]byte, added []bool, fits func(i, most int) int,
 ) (n int, err error) {
 	m, _ := batchMemories.Get().(*batchMemory)
 	defer batchMemories.Put(m)
@@ -125,11 +100,11 @@ func stagePairs[T any](
 		}
 		if n = s.room(n); n < fewSorted {
 			n = 1
-			added[i], err = s.addPair(sumPair(s.c, items[i], sum))
+			added[i], err = s.addPair(s.c.pair(items[i]))
 		} else {
 			m.pairs = m.pairs[:0]
 			for _, item := range items[i:][:n] {
-				m.pairs = append(m.pairs, sumPair(s.c, item, sum))
+				m.pairs = append(m.pairs, s.c.pair(item))
 			}
 			err = s.addPairs(m, added[i:])
 		}
@@ -235,14 +210,14 @@ func (l *flat) leaveOutSet(places []uint64) []uint64 {
 }
 
 // askPairs answers items from resident blocks, and then the others.
-func askPairs[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
+func askPairs(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
 	s := c.object.Memory().Begin()
 	usable := h.Tx == nil && s.Usable() // memory lacks what the transaction has staged
 	for i, item := range items {
 		if err := h.GivenUp(i); err != nil {
 			return err
 		}
-		p := sumPair(c, item, sum)
+		p := c.pair(item)
 		if usable {
 			if i%group == 0 && h.DB.Sampled(p.a) {
 				c.touchPair(h.DB, p)

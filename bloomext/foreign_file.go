@@ -78,12 +78,8 @@ func ParseForeignFormat(word string) (f ForeignFormat, ok bool) {
 	i := slices.Index(foreignWords, word)
 	return ForeignFormat(max(i, 0)), i > 0
 }
-
-// ErrDamaged is returned, with the place, for a file that is not in the format, or is cut short.
-var ErrDamaged = scalableext.ErrDamaged
-
 func damaged(at int64, form string, args ...any) error {
-	return fmt.Errorf("%w: at byte %d: %s", ErrDamaged, at, fmt.Sprintf(form, args...))
+	return fmt.Errorf("%w: at byte %d: %s", scalableext.ErrDamaged, at, fmt.Sprintf(form, args...))
 }
 
 // ForeignFile says how ImportForeign takes a file.
@@ -180,7 +176,7 @@ func openForeignFile(in io.ReadSeeker, how ForeignFile) (f *foreignFile, err err
 		return nil, err
 	}
 	f, err = readForeignFile(in, start, how)
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, scalableext.ErrDamaged) {
 		return nil, namedForeign(in, start, how.Format, err)
 	}
 	return f, err

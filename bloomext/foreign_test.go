@@ -134,23 +134,23 @@ func TestImportForeign_forms(t *testing.T) {
 		f := imported(t, w, kind, 64_000, 7, 100)
 		b := bloomext.New(w.DB, "f")
 		number := binary.LittleEndian.AppendUint64(nil, 77)
-		if present, err := b.MayContainUint64(77); err != nil || present != f.has(number) {
+		if present, err := b.MayContain(scalableext.Uint64(77)); err != nil || present != f.has(number) {
 			t.Errorf("%s: number: %t, %v", kind.name, present, err)
 		}
-		if isNew, err := b.AddUint64(77); err != nil || isNew != f.add(number) {
+		if isNew, err := b.Add(scalableext.Uint64(77)); err != nil || isNew != f.add(number) {
 			t.Errorf("%s: new number: %t, %v", kind.name, isNew, err)
 		}
-		if n, err := b.AddManyUint64([]uint64{77, 78}, nil); err != nil || n != 1 || !f.add(binary.LittleEndian.AppendUint64(nil, 78)) {
+		if n, err := b.AddMany(scalableext.Uint64s([]uint64{77, 78}...), nil); err != nil || n != 1 || !f.add(binary.LittleEndian.AppendUint64(nil, 78)) {
 			t.Errorf("%s: %d new numbers, %v", kind.name, n, err)
 		}
-		if n, err := b.AddManyString([]string{"a", "b"}, nil); err != nil || n != 2 || !f.add([]byte("a")) || !f.add([]byte("b")) {
+		if n, err := b.AddMany(scalableext.BytesOfAll([]string{"a", "b"}), nil); err != nil || n != 2 || !f.add([]byte("a")) || !f.add([]byte("b")) {
 			t.Errorf("%s: %d new strings, %v", kind.name, n, err)
 		}
 		present := make([]bool, 2)
-		if err := b.MayContainManyUint64([]uint64{77, 78}, present); err != nil || !present[0] || !present[1] {
+		if err := b.MayContainMany(scalableext.Uint64s([]uint64{77, 78}...), present); err != nil || !present[0] || !present[1] {
 			t.Errorf("%s: %t, %v", kind.name, present, err)
 		}
-		if err := b.MayContainManyString([]string{"a", "b"}, present); err != nil || !present[0] || !present[1] {
+		if err := b.MayContainMany(scalableext.BytesOfAll([]string{"a", "b"}), present); err != nil || !present[0] || !present[1] {
 			t.Errorf("%s: %t, %v", kind.name, present, err)
 		}
 		w.Script(`
@@ -209,7 +209,7 @@ BF.EXISTS f new => :0 | #f`, items, items+1))
 	imported(t, w, foreignKinds[3], 64_000, 7, 3000)
 	w.Script(`BF.INFO f HASH => ["highwayhash"] | {+Hash "highwayhash"}`)
 	err = bloomext.New(w.DB, "f").OpenOrReserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01})
-	if !errors.Is(err, bloomext.ErrMismatch) || !strings.Contains(err.Error(), "layout is foreign, asked for native") {
+	if !errors.Is(err, scalableext.ErrMismatch) || !strings.Contains(err.Error(), "layout is foreign, asked for native") {
 		t.Errorf("OpenOrReserve: %v", err)
 	}
 }
@@ -414,7 +414,7 @@ func TestImportForeign_damaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := f.ImportForeign(t.Context(), in, tt.how)
-			if !errors.Is(err, bloomext.ErrDamaged) || !strings.Contains(err.Error(), tt.want) {
+			if !errors.Is(err, scalableext.ErrDamaged) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s: %v, want %s", name, err, tt.want)
 			}
 		}
@@ -445,7 +445,7 @@ func TestForeignFile_config(t *testing.T) {
 		{bloomext.ForeignFile{Format: bloomext.Redisson, Bits: 1, Hashes: -1}, "hashes are -1 for a file of redisson, want 1 to 1100"},
 	} {
 		err := tt.how.Check(bytes.NewReader(nil))
-		if !errors.Is(err, bloomext.ErrConfig) || !strings.Contains(err.Error(), tt.want) {
+		if !errors.Is(err, scalableext.ErrConfig) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, want %s", tt.how, err, tt.want)
 		}
 	}
@@ -506,7 +506,7 @@ func TestImportForeign_halfway(t *testing.T) {
 	how := f.how()
 	how.Replace = true
 	err := b.ImportForeign(t.Context(), &shrinking{bytes.NewReader(file), 3 << 20, io.EOF}, how)
-	if !errors.Is(err, bloomext.ErrDamaged) || !strings.Contains(err.Error(), "at byte 3145728: the file ends here") {
+	if !errors.Is(err, scalableext.ErrDamaged) || !strings.Contains(err.Error(), "at byte 3145728: the file ends here") {
 		t.Errorf("a file that becomes shorter: %v", err)
 	}
 	failed := errors.New("the disk of the file failed")
@@ -570,7 +570,7 @@ func TestImportForeign_transaction(t *testing.T) {
 			if present, err := b.MayContain([]byte("there")); !present || err != nil {
 				t.Errorf("in the transaction: %t, %v", present, err)
 			}
-			if isNew, err := b.AddString("more"); !isNew || err != nil {
+			if isNew, err := b.Add([]byte("more")); !isNew || err != nil {
 				t.Errorf("added in the transaction: %t, %v", isNew, err)
 			}
 			if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -643,7 +643,7 @@ func TestImportForeign_again(t *testing.T) {
 			}
 		}
 		err = portable.Import(t.Context(), w.DB, kv.NoSync, []byte("f"), bytes.NewReader(exportOf(t, w.DB)), portable.ImportOptions{Merge: true})
-		if !errors.Is(err, bloomext.ErrUnequal) || !strings.Contains(err.Error(), "has the foreign layout") {
+		if !errors.Is(err, scalableext.ErrUnequal) || !strings.Contains(err.Error(), "has the foreign layout") {
 			t.Errorf("%s: merged with itself: %v", kind.name, err)
 		}
 	}
@@ -779,8 +779,8 @@ func FuzzImportForeign(f *testing.F) {
 		if err := b.ImportForeign(t.Context(), bytes.NewReader(file), how); (err == nil) != (model != nil) {
 			t.Fatalf("%s of %d bytes: %v", kind.name, len(file), err)
 		} else if err != nil {
-			if !errors.Is(err, bloomext.ErrDamaged) {
-				t.Errorf("%v is not ErrDamaged", err)
+			if !errors.Is(err, scalableext.ErrDamaged) {
+				t.Errorf("%v is not scalableext.ErrDamaged", err)
 			}
 			return
 		}
@@ -844,11 +844,11 @@ func TestImportForeign_allocations(t *testing.T) {
 		if err := f.ImportForeign(t.Context(), bytes.NewReader(m.file(m)), m.how()); err != nil {
 			t.Fatal(err)
 		}
-		numbers, present := make([]uint64, 50), make([]bool, 50)
-		if _, err := f.AddManyUint64(numbers, nil); err != nil {
+		items, present := scalableext.Uint64s(make([]uint64, 50)...), make([]bool, 50)
+		if _, err := f.AddMany(items, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.MayContainManyUint64(numbers, present); err != nil {
+		if err := f.MayContainMany(items, present); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 10_000 { // reads every block
@@ -857,9 +857,9 @@ func TestImportForeign_allocations(t *testing.T) {
 			}
 		}
 		for name, call := range map[string]func() error{
-			"MayContain":     func() error { _, err := f.MayContainString("present"); return err },
-			"MayContainMany": func() error { return f.MayContainManyUint64(numbers, present) },
-			"Add":            func() error { _, err := f.AddString("present"); return err },
+			"MayContain":     func() error { _, err := f.MayContain([]byte("present")); return err },
+			"MayContainMany": func() error { return f.MayContainMany(items, present) },
+			"Add":            func() error { _, err := f.Add([]byte("present")); return err },
 		} {
 			var err error
 			if n := testing.AllocsPerRun(500, func() { err = call() }); n != 0 || err != nil {
@@ -886,11 +886,11 @@ func TestForeignFile_Size(t *testing.T) {
 		}
 	}
 	for _, how := range []bloomext.ForeignFile{{Format: bloomext.Guava}, {Format: bloomext.BitsAndBlooms}} {
-		if _, err := how.Size(make([]byte, 5)); !errors.Is(err, bloomext.ErrDamaged) {
+		if _, err := how.Size(make([]byte, 5)); !errors.Is(err, scalableext.ErrDamaged) {
 			t.Errorf("%v: the error of 5 bytes is %v", how.Format, err)
 		}
 	}
-	if _, err := (bloomext.ForeignFile{}).Size(make([]byte, 24)); !errors.Is(err, bloomext.ErrConfig) {
+	if _, err := (bloomext.ForeignFile{}).Size(make([]byte, 24)); !errors.Is(err, scalableext.ErrConfig) {
 		t.Errorf("without a format the error is %v", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/internal/block"
-	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
@@ -104,7 +103,7 @@ func (f *filter) noted(db *kv.DB, s memory.Section, h uint64) (present, known bo
 
 // addLogged is add for a filter that grows from a log.
 func (s *stager) addLogged(h uint64) (bool, error) {
-	if err := widen(s, []uint64{h}, itself); err != nil {
+	if err := widen(s, []uint64{h}); err != nil {
 		return false, err
 	}
 	added, err := s.add(h)
@@ -117,18 +116,11 @@ func (s *stager) addLogged(h uint64) (bool, error) {
 // logStaged appends the hashes of staged items to the log, if there is one. It returns the number of items, and staged,
 // the error of staging the items behind them, which may have had no room. The log may have begun or ended while items
 // were staged: the earlier items are then in layers that the log does not cover, or need no log.
-func logStaged[T any](s *stager, items []T, added []bool, staged error, sum func(hash.Function, T) uint64) (int, error) {
-	if s.c.chain.Log == nil {
-		return len(items), staged
-	}
-	hashes := make([]uint64, len(items))
-	for i, item := range items {
-		hashes[i] = sum(s.c.hash, item)
-	}
+func logStaged(s *stager, hashes []uint64, added []bool, staged error) (int, error) {
 	if err := s.log(hashes, added); err != nil {
 		return 0, err
 	}
-	return len(items), staged
+	return len(hashes), staged
 }
 
 // log appends the hashes of staged items to the log. It leaves out an item that was not new if the log surely has it.
@@ -250,7 +242,7 @@ func (s *stager) growFor(ahead uint64) error {
 	}
 	small, err := layerSpec(capacity, rate)
 	if err != nil {
-		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
+		return fmt.Errorf("%w: key %q: %w", scalableext.ErrCannotGrow, f.object.Key(), err)
 	}
 	added := []kv.LayerSpec{small}
 	switch {
@@ -274,15 +266,15 @@ func (s *stager) growFor(ahead uint64) error {
 // allowed: a larger layer takes its place, if the commit has room for it. So the items that a transaction adds, or many
 // commands in one commit, are in one small layer, and lookups ask at most scalableext.MostAsked layers. The log must
 // have all items that were staged before.
-func widen[T any](s *stager, items []T, sum func(hash.Function, T) uint64) error {
+func widen(s *stager, hashes []uint64) error {
 	f := s.c
-	if f.chain.Log == nil || len(f.layers) == 1 || s.room(len(items)) == len(items) {
+	if f.chain.Log == nil || len(f.layers) == 1 || s.room(len(hashes)) == len(hashes) {
 		return nil
 	}
 	if !s.w.Made(f.newest.table) && len(f.layers) < scalableext.MostAsked {
 		return nil
 	}
-	absent, err := s.absent(scalableext.Sorted(items, f.hash, sum, f.block), 0)
+	absent, err := s.absent(scalableext.Sorted(hashes, f.block), 0)
 	if err != nil {
 		return err
 	}
@@ -568,12 +560,9 @@ func (s *stager) appendLog(hashes []uint64, at, n uint64) ([]uint64, error) {
 	return hashes, nil
 }
 
-// itself returns a hash.
-func itself(_ hash.Function, h uint64) uint64 { return h }
-
 // byBlock returns items in the order of their blocks in a layer.
 func byBlock(hashes []uint64, l *layer) []scalableext.BatchItem {
-	return scalableext.Sorted(hashes, hash.Function{}, itself, func(h uint64) uint64 { blk, _ := l.layout.Block(h); return blk })
+	return scalableext.Sorted(hashes, func(h uint64) uint64 { blk, _ := l.layout.Block(h); return blk })
 }
 
 // addTo stages hashes, in the order of their blocks, in a layer, which must have room for them.

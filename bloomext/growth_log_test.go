@@ -84,8 +84,8 @@ func TestMerge_otherFirstLayers(t *testing.T) {
 		}
 		g := copyFrom(t, db, "other", "g", func(s *kv.Spec) { s.Params = o.Params() }, true, asCounted)
 		for range 2 {
-			if err := f.Merge(t.Context(), g); !errors.Is(err, bloomext.ErrUnequal) {
-				t.Errorf("Merge = %v, want %v", err, bloomext.ErrUnequal)
+			if err := f.Merge(t.Context(), g); !errors.Is(err, scalableext.ErrUnequal) {
+				t.Errorf("Merge = %v, want %v", err, scalableext.ErrUnequal)
 			}
 			f, g = g, f
 		}
@@ -127,7 +127,7 @@ func TestGrowth_renamed(t *testing.T) {
 	for ; len(seeming) < 30; item++ {
 		item = seems(t, g, item)
 		bloomext.Remember(f, before, item)
-		if _, err := g.AddUint64(item); err != nil {
+		if _, err := g.Add(scalableext.Uint64(item)); err != nil {
 			t.Fatal(err)
 		}
 		seeming = append(seeming, item)
@@ -148,7 +148,7 @@ func TestGrowth_transactions(t *testing.T) {
 				for i := range batch {
 					batch[i] = uint64(n + i)
 				}
-				_, err := f.In(tx).AddManyUint64(batch, nil)
+				_, err := f.In(tx).AddMany(scalableext.Uint64s(batch...), nil)
 				return err
 			}); err != nil {
 				t.Fatal(err)
@@ -220,14 +220,14 @@ func TestRemember_log(t *testing.T) {
 	}
 	fresh := seems(t, f, item+1)
 	for range 2 {
-		if _, err := f.AddUint64(known[0]); err != nil {
+		if _, err := f.Add(scalableext.Uint64(known[0])); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.AddUint64(fresh); err != nil {
+		if _, err := f.Add(scalableext.Uint64(fresh)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.AddManyUint64(known, nil); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(known...), nil); err != nil {
 		t.Fatal(err)
 	}
 	if after, err := f.Info(); err != nil || after.LogBytes != before.LogBytes+8 {
@@ -239,7 +239,7 @@ func TestRemember_log(t *testing.T) {
 func addStaged(t *testing.T, db *kv.DB, f *bloomext.Filter, from, to uint64) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		b := scalableext.LittleEndian(i)
+		b := scalableext.Uint64(i)
 		err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
 			_, err := f.AddStaged(w, [][]byte{b[:]}, make([]bool, 1))
 			return err
@@ -347,7 +347,7 @@ func TestAdding_first(t *testing.T) {
 			batch[i] = uint64(1110 + i)
 		}
 		add := func(f *bloomext.Filter) error {
-			_, err := f.AddManyUint64(batch, nil)
+			_, err := f.AddMany(scalableext.Uint64s(batch...), nil)
 			info, ierr := f.Info()
 			if len(info.Layers) > 1 != inTx {
 				t.Errorf("in a transaction: %t: %d layers", inTx, len(info.Layers))
@@ -419,7 +419,7 @@ func TestGrowth_oneSmallLayer(t *testing.T) {
 		}
 		for i := range uint64(400) {
 			for _, f := range []*bloomext.Filter{f.In(tx), made} {
-				if _, err := f.AddUint64(1000 + i); err != nil {
+				if _, err := f.Add(scalableext.Uint64(1000 + i)); err != nil {
 					return err
 				}
 				if info, err := f.Info(); err != nil || len(info.Layers) > 2 {
@@ -475,7 +475,7 @@ func TestGrowth_takenOver(t *testing.T) {
 		if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
 			in := f.In(tx)
 			for i := range uint64(4) {
-				if _, err := in.AddManyUint64(next(n+100*i), nil); err != nil {
+				if _, err := in.AddMany(scalableext.Uint64s(next(n+100*i)...), nil); err != nil {
 					return err
 				}
 				finds(t, in, n)
@@ -511,13 +511,13 @@ func TestGrowth_oneSmallLayerTooLarge(t *testing.T) {
 	n := uint64(100)
 	err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
 		for ; ; n++ {
-			if _, err := f.In(tx).AddUint64(n); err != nil {
+			if _, err := f.In(tx).Add(scalableext.Uint64(n)); err != nil {
 				return err
 			}
 		}
 	})
-	if !errors.Is(err, bloomext.ErrCannotGrow) || n < 4400 {
-		t.Errorf("after %d items: %v, want %v", n, err, bloomext.ErrCannotGrow)
+	if !errors.Is(err, scalableext.ErrCannotGrow) || n < 4400 {
+		t.Errorf("after %d items: %v, want %v", n, err, scalableext.ErrCannotGrow)
 	}
 	finds(t, f, 100)
 	checkWhole(t, db)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -53,9 +54,9 @@ func (g *grower) commit(t *testing.T) {
 	}
 	switch g.r.IntN(4) {
 	case 0:
-		_, err = g.f.AddUint64(g.next(1)[0])
+		_, err = g.f.Add(scalableext.Uint64(g.next(1)[0]))
 	case 1:
-		_, err = g.f.AddManyUint64(g.next(g.size()), nil)
+		_, err = g.f.AddMany(scalableext.Uint64s(g.next(g.size())...), nil)
 	default:
 		alone := g.r.IntN(2) == 0
 		left := g.size()
@@ -66,7 +67,7 @@ func (g *grower) commit(t *testing.T) {
 				if alone {
 					n = 1
 				}
-				if _, err := in.AddManyUint64(g.next(n), nil); err != nil {
+				if _, err := in.AddMany(scalableext.Uint64s(g.next(n)...), nil); err != nil {
 					return err
 				}
 				left -= n

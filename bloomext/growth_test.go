@@ -68,11 +68,11 @@ func finds(t testing.TB, f *bloomext.Filter, n uint64) {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if err := f.MayContainManyUint64(items, present); err != nil {
+	if err := f.MayContainMany(scalableext.Uint64s(items...), present); err != nil {
 		t.Fatal(err)
 	}
 	for i, found := range present {
-		one, err := f.MayContainUint64(uint64(i))
+		one, err := f.MayContain(scalableext.Uint64(uint64(i)))
 		if !found || !one || err != nil {
 			t.Fatalf("item %d of %d: found %t and %t: %v", i, n, found, one, err)
 		}
@@ -97,18 +97,18 @@ func TestGrowth(t *testing.T) {
 					}
 					n += uint64(len(batch))
 					if random.IntN(2) == 0 {
-						if _, err := f.AddManyUint64(batch, nil); err != nil {
+						if _, err := f.AddMany(scalableext.Uint64s(batch...), nil); err != nil {
 							t.Fatal(err)
 						}
 					} else {
 						for _, item := range batch {
-							if _, err := f.AddUint64(item); err != nil {
+							if _, err := f.Add(scalableext.Uint64(item)); err != nil {
 								t.Fatal(err)
 							}
 						}
 					}
 					for range len(batch) / 10 {
-						if _, err := f.AddUint64(random.Uint64N(n)); err != nil {
+						if _, err := f.Add(scalableext.Uint64(random.Uint64N(n))); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -159,7 +159,7 @@ func stageAlone(t *testing.T, db *kv.DB, f *bloomext.Filter, items ...uint64) bl
 	t.Helper()
 	list := make([][]byte, len(items))
 	for i, item := range items {
-		b := scalableext.LittleEndian(item)
+		b := scalableext.Uint64(item)
 		list[i] = b[:]
 	}
 	if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
@@ -228,7 +228,7 @@ func TestGrowth_ahead(t *testing.T) {
 			items := make([][]byte, 0, 3*n)
 			for i := range uint64(n) {
 				for _, item := range []uint64{i, n - 1 - i, i} {
-					b := scalableext.LittleEndian(item)
+					b := scalableext.Uint64(item)
 					items = append(items, b[:])
 				}
 			}
@@ -259,7 +259,7 @@ func TestGrowth_ahead(t *testing.T) {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	n, err := f.AddManyUint64(items, nil)
+	n, err := f.AddMany(scalableext.Uint64s(items...), nil)
 	if !errors.Is(err, kv.ErrTooLarge) || n < 4000 {
 		t.Errorf("%d items were added to at most 20,000 bytes: %v", n, err)
 	}
@@ -279,7 +279,7 @@ func TestGrowth_layers(t *testing.T) {
 			for i := range items {
 				items[i] = uint64(n + i)
 			}
-			if _, err := f.AddManyUint64(items, nil); err != nil {
+			if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 				t.Fatal(err)
 			}
 			n += size
@@ -313,7 +313,7 @@ func TestGrowth_room(t *testing.T) {
 	var seeming []uint64
 	for range 5 { // they are filled in, too
 		seeming = append(seeming, seems(t, f, uint64(1+len(seeming))<<40))
-		if _, err := f.AddUint64(seeming[len(seeming)-1]); err != nil {
+		if _, err := f.Add(scalableext.Uint64(seeming[len(seeming)-1])); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -347,10 +347,10 @@ func TestGrowth_transaction(t *testing.T) {
 			list[i] = uint64(from + i)
 		}
 		if batch == 1 {
-			_, err := f.AddUint64(list[0])
+			_, err := f.Add(scalableext.Uint64(list[0]))
 			return err
 		}
-		_, err := f.AddManyUint64(list, nil)
+		_, err := f.AddMany(scalableext.Uint64s(list...), nil)
 		return err
 	}
 	for _, c := range []struct{ capacity, before, batch int }{
@@ -462,7 +462,7 @@ func TestGrowth_transaction(t *testing.T) {
 		command := func(w *kv.Writer, f *bloomext.Filter, from int, result error) error {
 			list := make([][]byte, 100)
 			for i := range list {
-				b := scalableext.LittleEndian(uint64(from + i))
+				b := scalableext.Uint64(uint64(from + i))
 				list[i] = b[:]
 				if result == nil {
 					added = append(added, uint64(from+i))
@@ -554,7 +554,7 @@ func TestGrowth_ending(t *testing.T) {
 	compacts(t, db, 1000)
 	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
 		for i := range uint64(2200) {
-			if _, err := f.In(tx).AddUint64(5000 + i); err != nil {
+			if _, err := f.In(tx).Add(scalableext.Uint64(5000 + i)); err != nil {
 				return err
 			}
 		}
@@ -663,7 +663,7 @@ func growing(t *testing.T, db *kv.DB) (f *bloomext.Filter, seeming uint64) {
 func seems(t *testing.T, f *bloomext.Filter, from uint64) uint64 {
 	t.Helper()
 	for item := from; ; item++ {
-		if found, err := f.MayContainUint64(item); err != nil {
+		if found, err := f.MayContain(scalableext.Uint64(item)); err != nil {
 			t.Fatal(err)
 		} else if found {
 			return item
@@ -684,7 +684,7 @@ func grows(t *testing.T, db *kv.DB, f *bloomext.Filter, from int) {
 
 func findsItem(t *testing.T, f *bloomext.Filter, item uint64) {
 	t.Helper()
-	if found, err := f.MayContainUint64(item); !found || err != nil {
+	if found, err := f.MayContain(scalableext.Uint64(item)); !found || err != nil {
 		t.Fatalf("item %d is found %t: %v", item, found, err)
 	}
 }
@@ -692,19 +692,22 @@ func findsItem(t *testing.T, f *bloomext.Filter, item uint64) {
 // An item that seems to be known when it is added is there after the growth, however it is added.
 func TestGrowth_seeming(t *testing.T) {
 	for name, add := range map[string]func(*kv.DB, *bloomext.Filter, uint64) error{
-		"one": func(_ *kv.DB, f *bloomext.Filter, item uint64) error { _, err := f.AddUint64(item); return err },
+		"one": func(_ *kv.DB, f *bloomext.Filter, item uint64) error {
+			_, err := f.Add(scalableext.Uint64(item))
+			return err
+		},
 		"by a command that has no handle": func(db *kv.DB, _ *bloomext.Filter, item uint64) error {
-			b := scalableext.LittleEndian(item)
+			b := scalableext.Uint64(item)
 			return module.NewSession(db).Do(context.Background(), [][]byte{[]byte("BF.ADD"), []byte("f"), b[:]}).Err()
 		},
 		"many": func(_ *kv.DB, f *bloomext.Filter, item uint64) error {
-			_, err := f.AddManyUint64([]uint64{1, item, 2}, nil)
+			_, err := f.AddMany(scalableext.Uint64s([]uint64{1, item, 2}...), nil)
 			return err
 		},
 		"series": func(db *kv.DB, _ *bloomext.Filter, item uint64) error { return addSeries(db, 1, item, 2) },
 		"fitting": func(db *kv.DB, f *bloomext.Filter, item uint64) error {
 			return db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
-				known, b := scalableext.LittleEndian(1), scalableext.LittleEndian(item)
+				known, b := scalableext.Uint64(1), scalableext.Uint64(item)
 				items := [][]byte{b[:]}
 				for range 1 << 17 { // more than have room in the commit if all were new
 					items = append(items, known[:])
@@ -715,21 +718,21 @@ func TestGrowth_seeming(t *testing.T) {
 		},
 		"in a transaction": func(db *kv.DB, f *bloomext.Filter, item uint64) error {
 			return txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
-				_, err := f.In(tx).AddUint64(item)
+				_, err := f.In(tx).Add(scalableext.Uint64(item))
 				return err
 			})
 		},
 		"in a transaction, and again": func(db *kv.DB, f *bloomext.Filter, item uint64) error {
 			undone := errors.New("undone")
 			if err := txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
-				if _, err := f.In(tx).AddUint64(item); err != nil {
+				if _, err := f.In(tx).Add(scalableext.Uint64(item)); err != nil {
 					return err
 				}
 				return undone
 			}); !errors.Is(err, undone) {
 				return err
 			}
-			_, err := f.AddUint64(item)
+			_, err := f.Add(scalableext.Uint64(item))
 			return err
 		},
 	} {
@@ -764,7 +767,7 @@ func addSeries(db *kv.DB, items ...uint64) error {
 		}
 		var calls module.Series
 		for _, item := range items {
-			b := scalableext.LittleEndian(item)
+			b := scalableext.Uint64(item)
 			calls.Add([][]byte{[]byte("BF.ADD"), []byte("f"), b[:]})
 		}
 		session.DoSeries(context.Background(), cmd, &calls)
@@ -793,7 +796,7 @@ func TestGrowth_again(t *testing.T) {
 	}
 	before := length()
 	for range 1000 {
-		if isNew, err := f.AddUint64(item); isNew || err != nil {
+		if isNew, err := f.Add(scalableext.Uint64(item)); isNew || err != nil {
 			t.Fatal(isNew, err)
 		}
 	}
@@ -815,12 +818,12 @@ func TestGrowth_again(t *testing.T) {
 			items[i] = from + uint64(i)
 		}
 		for range 2 {
-			if n, err := f.AddManyUint64(items, nil); n > 0 || err != nil {
+			if n, err := f.AddMany(scalableext.Uint64s(items...), nil); n > 0 || err != nil {
 				t.Fatal(n, err)
 			}
 		}
 		for _, item := range items {
-			if isNew, err := f.AddUint64(item); isNew || err != nil {
+			if isNew, err := f.Add(scalableext.Uint64(item)); isNew || err != nil {
 				t.Fatal(isNew, err)
 			}
 		}
@@ -834,7 +837,7 @@ func TestGrowth_again(t *testing.T) {
 		again[i] = 2100 + uint64(i)
 	}
 	for range 12 { // a log that is much longer than the filter has items is made anew
-		if n, err := f.AddManyUint64(again, nil); n > 0 || err != nil {
+		if n, err := f.AddMany(scalableext.Uint64s(again...), nil); n > 0 || err != nil {
 			t.Fatal(n, err)
 		}
 	}
@@ -843,7 +846,7 @@ func TestGrowth_again(t *testing.T) {
 	}
 	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error { // in which it cannot be
 		for range 12 {
-			if n, err := f.In(tx).AddManyUint64(again, nil); n > 0 || err != nil {
+			if n, err := f.In(tx).AddMany(scalableext.Uint64s(again...), nil); n > 0 || err != nil {
 				t.Error(n, err)
 			}
 		}
@@ -960,7 +963,7 @@ func TestGrowth_costs(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range n {
-				if _, err := f.AddUint64(i); err != nil {
+				if _, err := f.Add(scalableext.Uint64(i)); err != nil {
 					t.Fatal(err)
 				}
 				if i%1000 == 999 {
@@ -1123,7 +1126,7 @@ func TestGrowth_longOfFew(t *testing.T) {
 	item, before := uint64(1<<40), objectOf(t, db).ID()
 	for range 360 {
 		item = seems(t, f, item+1)
-		if _, err := f.AddUint64(item); err != nil {
+		if _, err := f.Add(scalableext.Uint64(item)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -1145,7 +1148,7 @@ func longLogged(t *testing.T, db *kv.DB) bloomext.Info {
 		again[i] = uint64(i)
 	}
 	for range 3 {
-		if _, err := f.AddManyUint64(again, nil); err != nil {
+		if _, err := f.AddMany(scalableext.Uint64s(again...), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -1238,7 +1241,7 @@ func TestGrowth_long(t *testing.T) {
 		addRange(t, f, 0, items, 0.1)
 		compacts(t, db, 1000)
 		seeming := seems(t, f, 1<<40)
-		if _, err := f.AddUint64(seeming); err != nil {
+		if _, err := f.Add(scalableext.Uint64(seeming)); err != nil {
 			t.Fatal(err)
 		}
 		all := make([]uint64, items)
@@ -1251,7 +1254,7 @@ func TestGrowth_long(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.AddManyUint64(all, nil); err != nil {
+			if _, err := f.AddMany(scalableext.Uint64s(all...), nil); err != nil {
 				t.Fatal(err)
 			}
 			compacts(t, db, 1000)
@@ -1299,7 +1302,7 @@ func TestGrowth_longAlone(t *testing.T) {
 			for i := range again {
 				again[i] = (at*c.batch + uint64(i)) % c.items
 			}
-			if _, err := f.AddManyUint64(again, nil); err != nil {
+			if _, err := f.AddMany(scalableext.Uint64s(again...), nil); err != nil {
 				t.Fatal(err)
 			}
 			info, err := f.Info()
@@ -1329,7 +1332,7 @@ func TestGrowth_longOfSeeming(t *testing.T) {
 	var items []uint64
 	anew, last := -1, uint64(0)
 	for item = seems(t, f, item); len(items) < n; item = seems(t, f, item+1) {
-		if _, err := f.AddUint64(item); err != nil {
+		if _, err := f.Add(scalableext.Uint64(item)); err != nil {
 			t.Fatal(err)
 		}
 		items = append(items, item)
@@ -1371,7 +1374,7 @@ func TestMerge_logs(t *testing.T) {
 	}
 	a, b, c := make("a", 0, 150), make("b", 100, 5000), make("c", 5000, 5010) // a and b while they are filled, perhaps
 	seeming := seems(t, b, 1<<40)
-	if _, err := b.AddUint64(seeming); err != nil {
+	if _, err := b.Add(scalableext.Uint64(seeming)); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Merge(t.Context(), b, c, a); err != nil {
@@ -1395,11 +1398,11 @@ func TestMerge_logs(t *testing.T) {
 	x, y := make("x", 0, 120), make("y", 200, 700)
 	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
 		for i := range uint64(300) {
-			if _, err := y.In(tx).AddUint64(10_000 + i); err != nil {
+			if _, err := y.In(tx).Add(scalableext.Uint64(10_000 + i)); err != nil {
 				return err
 			}
 		}
-		if _, err := x.In(tx).AddUint64(20_000); err != nil {
+		if _, err := x.In(tx).Add(scalableext.Uint64(20_000)); err != nil {
 			return err
 		}
 		return x.In(tx).Merge(t.Context(), y.In(tx))
@@ -1449,8 +1452,8 @@ func TestMerge_logs(t *testing.T) {
 		finds(t, u, uint64(tt.items)+2000)
 	}
 	// Both have filled theirs with other items.
-	if err := large("e", 0, 2100).Merge(t.Context(), large("g", 2100, 4200)); !errors.Is(err, bloomext.ErrRate) {
-		t.Errorf("Merge = %v, want ErrRate", err)
+	if err := large("e", 0, 2100).Merge(t.Context(), large("g", 2100, 4200)); !errors.Is(err, scalableext.ErrRate) {
+		t.Errorf("Merge = %v, want scalableext.ErrRate", err)
 	}
 	checkWhole(t, db)
 
@@ -1472,7 +1475,7 @@ func TestMerge_logs(t *testing.T) {
 		finds(t, d, uint64(n))
 		findsItem(t, d, 5005)
 		// b has grown to some 5,000 items.
-		if err := d.Merge(t.Context(), b); (err == nil) != (n == 7000) || err != nil && !errors.Is(err, bloomext.ErrRate) {
+		if err := d.Merge(t.Context(), b); (err == nil) != (n == 7000) || err != nil && !errors.Is(err, scalableext.ErrRate) {
 			t.Errorf("%d items: Merge = %v", n, err)
 		}
 		if n == 7000 {
@@ -1512,7 +1515,7 @@ func TestGrowth_remembered(t *testing.T) {
 	for ; len(seeming) < 30; item++ {
 		item = seems(t, f, item)
 		bloomext.Remember(f, before, item)
-		if _, err := f.AddUint64(item); err != nil {
+		if _, err := f.Add(scalableext.Uint64(item)); err != nil {
 			t.Fatal(err)
 		}
 		seeming = append(seeming, item)
@@ -1528,11 +1531,11 @@ func TestGrowth_places(t *testing.T) {
 	var seeming []uint64
 	for ; len(seeming) < 30; item = seems(t, f, item+1) {
 		for i := range uint64(100) { // one by one, so that they are remembered
-			if _, err := f.AddUint64(i); err != nil {
+			if _, err := f.Add(scalableext.Uint64(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := f.AddUint64(item); err != nil {
+		if _, err := f.Add(scalableext.Uint64(item)); err != nil {
 			t.Fatal(err)
 		}
 		seeming = append(seeming, item)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
@@ -31,32 +30,24 @@ func New(db *kv.DB, key string) *Filter {
 	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
-// With returns a handle on the same filter that writes at another level of durability. A new handle writes at
-// Options.Durability.
+// With returns a handle on the same filter that writes at another level of durability, see sievekv.Bloom.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. Its level of durability is the transaction's. If the transaction is of another store, every use of the handle
-// returns kv.ErrOtherStore; a nil s is an error too.
+// In returns a handle on the same key in a transaction or snapshot. One of another store, and nil, is the error of every use.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }
 
-// Reserve makes an empty filter under the key. If the key exists, it returns kv.ErrExists, which is kv.ErrWrongType
-// too if the key does not hold a Bloom filter. It returns ErrConfig for a Config out of range, and kv.ErrTooLarge for
-// a filter above Options.MaxFilterBytes.
+// Reserve makes an empty filter, see sievekv.Bloom.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
-// ReserveStaged is Reserve as part of a writer's commit. The writer must have been begun with the filter's key.
+// ReserveStaged is Reserve in a commit of w, which must have been begun with the key.
 func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.ReserveStaged(w, c.spec) }
 
-// OpenOrReserve makes the filter if it is missing. Otherwise it checks that the filter was made with these
-// parameters: if not, the error wraps ErrMismatch. It does not compare the TTL, nor the hash unless the Config names
-// one.
+// OpenOrReserve makes a missing filter, or compares, see sievekv.Bloom.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
-// Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
-// and returns kv.ErrWrongType.
+// Drop removes the whole filter, see sievekv.Bloom.
 func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 
 // MayContain reports whether the item may have been added: false means that it was not. With an error it is true.
@@ -151,17 +142,6 @@ func mayContainPair(h *handle, c *filter, s memory.Section, p pair, item []byte)
 	return lookup(h, item)
 }
 
-// MayContainString is MayContain for a string.
-func (f *Filter) MayContainString(item string) (bool, error) {
-	return f.MayContain(scalableext.BytesOf(item))
-}
-
-// MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
-func (f *Filter) MayContainUint64(item uint64) (bool, error) {
-	b := scalableext.LittleEndian(item)
-	return f.MayContain(b[:])
-}
-
 // Add adds an item, and reports whether it is new. false means that it may have been added before: at the
 // false-positive rate a new item seems known, and then Add changes nothing. If a new item has no room, the error is
 // ErrFull or wraps ErrCannotGrow.
@@ -213,15 +193,6 @@ func (f *filter) seenPair(db *kv.DB, s memory.Section, p pair) (present, known b
 		f.touchPair(db, p)
 	}
 	return f.pairInMemory(s, p)
-}
-
-// AddString is Add for a string.
-func (f *Filter) AddString(item string) (bool, error) { return f.Add(scalableext.BytesOf(item)) }
-
-// AddUint64 is Add for the 8 bytes of item in little-endian order.
-func (f *Filter) AddUint64(item uint64) (bool, error) {
-	b := scalableext.LittleEndian(item)
-	return f.Add(b[:])
 }
 
 // touch counts a lookup for the cache.
@@ -344,47 +315,33 @@ const group = 64
 // item that was not added: all items before it were added, and none after it. After kv.ErrFailed the outcome of that
 // item and of up to 65,535 after it is unknown.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
-	return addMany(f, items, added, hash.Function.Sum)
-}
-
-// AddManyString is AddMany for strings.
-func (f *Filter) AddManyString(items []string, added []bool) (n int, err error) {
-	return addMany(f, items, added, hash.Function.SumString)
-}
-
-// AddManyUint64 is AddMany for the 8 bytes of each item in little-endian order.
-func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) {
-	return addMany(f, items, added, hash.Function.SumUint64)
-}
-
-func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
 	defer func() {
 		if n > 0 || err == nil { // otherwise this may be part of another commit, and nothing may wait here
 			f.Added(n)
 		}
 	}()
-	return scalableext.EachBatch(items, added, manyItems, func(items []T, added []bool) (int, error) {
+	return scalableext.EachBatch(items, added, manyItems, func(items [][]byte, added []bool) (int, error) {
 		f.adding(len(items))
-		return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return addBatch(f, w, items, added, sum) })
+		return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return addBatch(f, w, items, added) })
 	})
 }
 
 // addBatch stages as many of the items, from the first on, as surely fit into the commit, at least one. It returns their number.
-func addBatch[T any](f *Filter, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
+func addBatch(f *Filter, w *kv.Writer, items [][]byte, added []bool) (n int, err error) {
 	defer func() { f.h.CountStaged(w, added, n, err) }()
 	c, err := f.h.Staged(w)
 	if err != nil {
 		return 0, err
 	}
 	if c.flat {
-		return stageFitting(f.h, w, items, added, 1, sum)
+		return stageFitting(f.h, w, items, added, 1)
 	}
 	size, err := f.BatchSize(w)
 	if err != nil {
 		return 0, err
 	}
 	size = min(max(size, 1), len(items))
-	return stageMany(f.h, w, items[:size], added[:size], sum)
+	return stageMany(f.h, w, items[:size], added[:size])
 }
 
 // manyItems is the most items in one commit of AddMany: other writers of the filter wait for it. maxBatch is the most
@@ -440,7 +397,7 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 		return 0, err
 	}
 	defer func() { f.h.CountStaged(w, added, n, err) }()
-	return stageMany(f.h, w, items, added, hash.Function.Sum)
+	return stageMany(f.h, w, items, added)
 }
 
 // AddFitting is AddStaged for as many of the items, from the first on, as surely fit into the commit, but for at least
@@ -461,10 +418,10 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	}
 	clear(added)
 	if s.c.flat {
-		return stageFitting(f.h, w, items, added, least, hash.Function.Sum)
+		return stageFitting(f.h, w, items, added, least)
 	}
 	if size = min(max(size, least), len(items)); size == len(items) || s.c.windowed || s.room(size) == size {
-		return stageMany(f.h, w, items[:size], added[:size], hash.Function.Sum)
+		return stageMany(f.h, w, items[:size], added[:size])
 	}
 	// The newest layer is almost full, and the filter may have most of the items. Half of the room is for these.
 	known := callerBytes
@@ -472,10 +429,11 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 		known += logBytes
 	}
 	items = items[:min(max(least, size*blockBytes/(2*known)), len(items))]
-	if err := widen(&s, items, hash.Function.Sum); err != nil {
+	hashes := scalableext.Hashes(items, s.c.hash)
+	if err := widen(&s, hashes); err != nil {
 		return 0, err
 	}
-	absent, err := s.absent(scalableext.Sorted(items, s.c.hash, hash.Function.Sum, s.c.block), 0)
+	absent, err := s.absent(scalableext.Sorted(hashes, s.c.block), 0)
 	if err != nil {
 		return 0, err
 	}
@@ -484,18 +442,18 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	if size = max(least, size-known*len(items)/blockBytes); size < len(absent) {
 		absent, end = absent[:size], absent[size].I
 	}
-	part, answers := make([][]byte, len(absent)), make([]bool, len(absent))
+	part, answers := make([]uint64, len(absent)), make([]bool, len(absent))
 	for i, item := range absent {
-		part[i] = items[item.I]
+		part[i] = item.Hash
 	}
-	n, err = stageAll(f.h, &s, part, answers, hash.Function.Sum)
+	n, err = stageAll(f.h, &s, part, answers)
 	for i, item := range absent {
 		added[item.I] = answers[i]
 	}
 	if n < len(absent) {
 		end = absent[n].I
 	}
-	return logStaged(&s, items[:end], added[:end], err, hash.Function.Sum)
+	return logStaged(&s, hashes[:end], added[:end], err)
 }
 
 // few is the number of items below which it is not worth sorting them.
@@ -504,49 +462,50 @@ const few = 32
 // stageMany stages items. Those for which the newest layer has room are staged in the order of their blocks, so that
 // each block is looked at once: few items only if they are all that is left. Of the others, those that the filter has
 // are found in this order, too. The rest are staged one by one, because their order decides which have room.
-func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
+func stageMany(h *handle, w *kv.Writer, items [][]byte, added []bool) (int, error) {
 	c, err := h.Staged(w)
 	if err != nil {
 		return 0, err
 	}
 	clear(added)
 	if c.flat {
-		return stagePairs(h, &stager{w: w, c: c}, items, added, sum, nil)
+		return stagePairs(h, &stager{w: w, c: c}, items, added, nil)
 	}
 	s := stager{w: w, c: c}
+	hashes := scalableext.Hashes(items, c.hash)
 	if c.windowed {
-		return stageRecent(h, &s, items, added, sum)
+		return stageRecent(h, &s, hashes, added)
 	}
-	if err := widen(&s, items, sum); err != nil {
+	if err := widen(&s, hashes); err != nil {
 		return 0, err
 	}
-	n, err := stageAll(h, &s, items, added, sum)
-	return logStaged(&s, items[:n], added[:n], err, sum)
+	n, err := stageAll(h, &s, hashes, added)
+	return logStaged(&s, hashes[:n], added[:n], err)
 }
 
 // stageAll is stageMany for a filter with the native layout, without its log.
-func stageAll[T any](h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
-	for done, known := 0, few; done < len(items); {
-		if n := s.room(len(items) - done); n >= few || n == len(items)-done && n > 1 {
-			batch := scalableext.Sorted(items[done:][:n], s.c.hash, sum, s.c.block)
+func stageAll(h *handle, s *stager, hashes []uint64, added []bool) (int, error) {
+	for done, known := 0, few; done < len(hashes); {
+		if n := s.room(len(hashes) - done); n >= few || n == len(hashes)-done && n > 1 {
+			batch := scalableext.Sorted(hashes[done:][:n], s.c.block)
 			if err := s.addAll(h, batch, added[done:]); err != nil {
 				return done, err
 			}
 			done, known = done+n, few
 			continue
 		}
-		n := min(known, len(items)-done)
+		n := min(known, len(hashes)-done)
 		if s.c.grown() { // the layer that is added has room for all that are new
-			n = len(items) - done
+			n = len(hashes) - done
 		}
-		batch := scalableext.Sorted(items[done:][:n], s.c.hash, sum, s.c.block)
+		batch := scalableext.Sorted(hashes[done:][:n], s.c.block)
 		n, err := s.addFull(h, batch, added[done:])
 		if done += n; err != nil {
 			return done, err
 		}
 		known *= 2 // until the filter grows; then what was found out of the items after that is in vain
 	}
-	return len(items), nil
+	return len(hashes), nil
 }
 
 // block returns the item's block of the newest layer.
@@ -559,30 +518,16 @@ func (f *filter) block(hash uint64) uint64 {
 // answers are for the same filter, even if the key is deleted, renamed or replaced meanwhile. With an error all are
 // true.
 func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
-	return mayContainMany(f, items, present, hash.Function.Sum)
-}
-
-// MayContainManyString is MayContainMany for strings.
-func (f *Filter) MayContainManyString(items []string, present []bool) error {
-	return mayContainMany(f, items, present, hash.Function.SumString)
-}
-
-// MayContainManyUint64 is MayContainMany for the 8 bytes of each item in little-endian order.
-func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
-	return mayContainMany(f, items, present, hash.Function.SumUint64)
-}
-
-func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
 	return f.h.MayContainMany(len(items), present, func(r kv.Reader, c *filter) error {
-		return askMany(f.h, c, r, items, present, sum)
+		return askMany(f.h, c, r, items, present)
 	})
 }
 
 // askMany answers groups of items from resident blocks. Before it looks at the first item of a group, it starts to
 // load the memory of all. Then it reads each missing block once, in the order in which they are stored.
-func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
+func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
 	if c.flat {
-		return askPairs(h, c, r, items, present, sum)
+		return askPairs(h, c, r, items, present)
 	}
 	var cold []scalableext.BatchItem
 	var hashes [group]uint64
@@ -595,7 +540,7 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 		}
 		part := items[start:min(start+group, len(items))]
 		for i, item := range part {
-			hashes[i] = sum(c.hash, item)
+			hashes[i] = c.hash.Sum(item)
 		}
 		if usable && h.DB.Sampled(hashes[0]) {
 			c.touch(h.DB, hashes[0])

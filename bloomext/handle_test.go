@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // A handle used with a writer forgets what the writer does not commit, and what was under the key before.
@@ -27,7 +28,7 @@ func TestHandle_staged(t *testing.T) {
 	if !errors.Is(err, refused) || !added[0] {
 		t.Fatalf("AddStaged = %v, %v, want true", added, err)
 	}
-	if there, err := f.MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
+	if there, err := f.MayContain([]byte("x")); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("MayContain of a filter that was not committed = %v, %v, want ErrNotFound", there, err)
 	}
 
@@ -35,17 +36,17 @@ func TestHandle_staged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 { // the second add is answered by what the first one found
-		if isNew, err := f.AddString("x"); err != nil || isNew != (i == 0) {
+		if isNew, err := f.Add([]byte("x")); err != nil || isNew != (i == 0) {
 			t.Fatalf("Add %d = %v, %v", i, isNew, err)
 		}
 	}
 	if _, err := f.Drop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.AddString("x"); !errors.Is(err, kv.ErrNotFound) {
+	if _, err := f.Add([]byte("x")); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("Add to a deleted filter = %v, want ErrNotFound", err)
 	}
-	if there, err := f.MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
+	if there, err := f.MayContain([]byte("x")); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("MayContain of a deleted filter = %v, %v, want ErrNotFound", there, err)
 	}
 }
@@ -62,14 +63,14 @@ func TestFilter_Add_readsFirst(t *testing.T) {
 	if err := f.Reserve(bloomext.Config{Capacity: 200_000, ErrorRate: 0.01}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.AddManyUint64(items, nil); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 		t.Fatal(err)
 	}
 	closeDB(t, db)
 	db = open(t, dir, &kv.Options{})
 	defer closeDB(t, db)
 	f = bloomext.New(db, "f")
-	if there, err := f.MayContainUint64(0); err != nil || !there { // finds the filter, and reads one of its blocks
+	if there, err := f.MayContain(scalableext.Uint64(0)); err != nil || !there { // finds the filter, and reads one of its blocks
 		t.Fatal(there, err)
 	}
 	blocksRead := func() uint64 {
@@ -85,7 +86,7 @@ func TestFilter_Add_readsFirst(t *testing.T) {
 		before := blocksRead()
 		for i := range uint64(adds) {
 			go func() {
-				_, err := f.AddUint64(1<<32 + i)
+				_, err := f.Add(scalableext.Uint64(1<<32 + i))
 				added <- err
 			}()
 		}

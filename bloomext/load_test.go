@@ -406,7 +406,7 @@ BF.CARD f => :2`)
 		w := newWorld(t, kv.Options{})
 		beginLoad(t, w)
 		look := func(tx *kv.Transaction) error {
-			if _, err := bloomext.New(w.DB, "f").In(tx).MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
+			if _, err := bloomext.New(w.DB, "f").In(tx).MayContain([]byte("x")); !errors.Is(err, kv.ErrNotFound) {
 				t.Errorf("MayContain: %v", err)
 			}
 			return nil

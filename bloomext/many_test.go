@@ -41,11 +41,11 @@ func TestAddMany_asAdd(t *testing.T) {
 				}
 				total += len(items)
 				added, want := make([]bool, len(items)), make([]bool, len(items))
-				n, err := many.AddManyUint64(items, added)
+				n, err := many.AddMany(scalableext.Uint64s(items...), added)
 				wantN, failed := 0, -1
 				for i, item := range items {
 					var err error
-					if want[i], err = single.AddUint64(item); err != nil {
+					if want[i], err = single.Add(scalableext.Uint64(item)); err != nil {
 						failed = i
 						break
 					}
@@ -109,7 +109,7 @@ func TestAddMany_commits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, err := f.AddManyUint64(items, nil)
+			n, err := f.AddMany(scalableext.Uint64s(items...), nil)
 			if err != nil || n < tt.items*9/10 {
 				t.Fatalf("%d of %d items are new: %v", n, tt.items, err)
 			}
@@ -121,7 +121,7 @@ func TestAddMany_commits(t *testing.T) {
 				t.Errorf("%d items took %d commits, want at most %d", tt.items, commits, tt.most)
 			}
 			present := make([]bool, len(items))
-			if err := f.MayContainManyUint64(items, present); err != nil || slices.Contains(present, false) {
+			if err := f.MayContainMany(scalableext.Uint64s(items...), present); err != nil || slices.Contains(present, false) {
 				t.Errorf("an item that was added is missing: %v", err)
 			}
 		})
@@ -184,14 +184,14 @@ func TestAddMany_known(t *testing.T) {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if _, err := f.AddManyUint64(items, nil); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 		t.Fatal(err)
 	}
 	wrote, err := db.LogBytesWritten()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := f.AddManyUint64(items, nil); n != 0 || err != nil {
+	if n, err := f.AddMany(scalableext.Uint64s(items...), nil); n != 0 || err != nil {
 		t.Fatalf("%d items are new, %v", n, err)
 	}
 	if now, err := db.LogBytesWritten(); now != wrote || err != nil {
@@ -220,7 +220,7 @@ func TestAddMany_logBytes(t *testing.T) {
 		}
 		some := items[:min(uint64(len(items)), c.capacity)]
 		wrote := logged(t, db, func() error {
-			_, err := f.AddManyUint64(some, nil)
+			_, err := f.AddMany(scalableext.Uint64s(some...), nil)
 			return err
 		})
 		perItem := float64(wrote) / float64(len(some))
@@ -243,7 +243,7 @@ func TestAddMany_almostFull(t *testing.T) {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if _, err := f.AddManyUint64(items, nil); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 		t.Fatal(err)
 	}
 	many := make([]uint64, 10_000)
@@ -255,11 +255,11 @@ func TestAddMany_almostFull(t *testing.T) {
 		many[at], want[at] = uint64(1_000_000+i), true
 	}
 	added := make([]bool, len(many))
-	if n, err := f.AddManyUint64(many, added); n != 7 || err != nil || !slices.Equal(added, want) {
+	if n, err := f.AddMany(scalableext.Uint64s(many...), added); n != 7 || err != nil || !slices.Equal(added, want) {
 		t.Errorf("%d items are new, %v", n, err)
 	}
 	present := make([]bool, len(many))
-	if err := f.MayContainManyUint64(many, present); err != nil || slices.Contains(present, false) {
+	if err := f.MayContainMany(scalableext.Uint64s(many...), present); err != nil || slices.Contains(present, false) {
 		t.Errorf("items are missing, %v", err)
 	}
 }
@@ -357,7 +357,7 @@ func addFitting(t *testing.T, config bloomext.Config) {
 			t.Fatal(err)
 		}
 		for i := range uint64(capacity) { // makes it full
-			if _, err := f.AddUint64(i); err != nil {
+			if _, err := f.Add(scalableext.Uint64(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -426,7 +426,7 @@ func TestAddFitting_full(t *testing.T) {
 	added := make([]bool, len(items))
 	err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
 		n, err := f.AddFitting(w, items, added, 1)
-		if n != 16_000 || !errors.Is(err, bloomext.ErrFull) {
+		if n != 16_000 || !errors.Is(err, scalableext.ErrFull) {
 			return fmt.Errorf("AddFitting = %d, %w", n, err)
 		}
 		return nil
@@ -488,9 +488,9 @@ func TestAddMany_beyondCapacity(t *testing.T) {
 			}
 			return n
 		})
-		n, err := g.AddManyUint64([]uint64{1 << 40, 1<<40 + 1, 1<<40 + 2}, nil)
-		if n != 0 || !errors.Is(err, bloomext.ErrFull) {
-			t.Errorf("%d items more than the capacity: AddMany = %d, %v, want %v", more, n, err, bloomext.ErrFull)
+		n, err := g.AddMany(scalableext.Uint64s([]uint64{1 << 40, 1<<40 + 1, 1<<40 + 2}...), nil)
+		if n != 0 || !errors.Is(err, scalableext.ErrFull) {
+			t.Errorf("%d items more than the capacity: AddMany = %d, %v, want %v", more, n, err, scalableext.ErrFull)
 		}
 		finds(t, g, 100)
 		closeDB(t, db)

@@ -53,10 +53,10 @@ var merging = &scalableext.Merging[filter]{
 // is full.
 func mergeable(f *filter) error {
 	if f.windowed {
-		return fmt.Errorf("%w: %q has a window, and such filters cannot be merged", ErrUnequal, f.object.Key())
+		return fmt.Errorf("%w: %q has a window, and such filters cannot be merged", scalableext.ErrUnequal, f.object.Key())
 	}
 	if f.layout() == scalableext.LayoutForeign {
-		return fmt.Errorf("%w: %q has the %v layout, in which filters cannot be merged", ErrUnequal, f.object.Key(), f.layout())
+		return fmt.Errorf("%w: %q has the %v layout, in which filters cannot be merged", scalableext.ErrUnequal, f.object.Key(), f.layout())
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func putUnion(w *kv.Writer, b *kv.Builder, to *layer, from []part, items []uint6
 	}
 	// By chance a full layer may have more bits set than its rate allows.
 	if !union.same && union.rate > to.rate {
-		return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, to.table.Spec().Number, union.rate, to.rate)
+		return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", scalableext.ErrRate, to.table.Spec().Number, union.rate, to.rate)
 	}
 	return nil
 }

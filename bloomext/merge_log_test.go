@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // withoutLog makes a filter without a log.
@@ -59,7 +60,7 @@ func TestMerge_logLacksItems(t *testing.T) {
 		capacity, items uint64
 		lossy           bool
 		want            error
-	}{"lossy": {100, 99, true, bloomext.ErrUnequal}, "first layer": {2000, 2500, false, nil}} { // layers for few items differ
+	}{"lossy": {100, 99, true, scalableext.ErrUnequal}, "first layer": {2000, 2500, false, nil}} { // layers for few items differ
 		t.Run(name, func(t *testing.T) {
 			db := open(t, "", nil)
 			defer closeDB(t, db)
@@ -117,7 +118,7 @@ func TestMerge_places(t *testing.T) {
 		}
 		return bloomext.New(db, key).With(kv.NoSync)
 	}
-	if err := part("one", 0).Merge(t.Context(), part("other", 1)); !errors.Is(err, bloomext.ErrRate) {
-		t.Errorf("Merge = %v, want %v", err, bloomext.ErrRate)
+	if err := part("one", 0).Merge(t.Context(), part("other", 1)); !errors.Is(err, scalableext.ErrRate) {
+		t.Errorf("Merge = %v, want %v", err, scalableext.ErrRate)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // mergeStore is a store that is checked when the test ends.
@@ -41,7 +42,7 @@ func mustContainRange(t *testing.T, f *bloomext.Filter, from, to int) {
 	t.Helper()
 	missing := 0
 	for i := from; i < to; i++ {
-		if ok, err := f.MayContainUint64(uint64(i)); err != nil {
+		if ok, err := f.MayContain(scalableext.Uint64(uint64(i))); err != nil {
 			t.Fatal(err)
 		} else if !ok {
 			missing++
@@ -62,8 +63,8 @@ func TestMergeStaged_refused(t *testing.T) {
 		addRange(t, d, 0, most, 0.01)
 		addRange(t, s, most, 2*most, 0.01)
 		err := db.Write(kv.NoSync, [][]byte{[]byte("d"), []byte("s")}, func(w *kv.Writer) error {
-			if err := d.MergeStaged(t.Context(), w, s); !errors.Is(err, bloomext.ErrRate) {
-				t.Errorf("MergeStaged = %v, want ErrRate", err)
+			if err := d.MergeStaged(t.Context(), w, s); !errors.Is(err, scalableext.ErrRate) {
+				t.Errorf("MergeStaged = %v, want scalableext.ErrRate", err)
 			}
 			return nil
 		})
@@ -98,7 +99,7 @@ func TestMergeStaged_afterAdd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := d.MayContainString("x"); !ok || err != nil {
+	if ok, err := d.MayContain([]byte("x")); !ok || err != nil {
 		t.Errorf("MayContain = %v, %v, want true", ok, err)
 	}
 }
@@ -107,8 +108,8 @@ func TestMerge_ofAnotherStore(t *testing.T) {
 	c := bloomext.Config{Group: "g", Capacity: 1000, ErrorRate: 0.01}
 	d := reserved(t, mergeStore(t, &kv.Options{Seed: 7}), "seen", c)
 	s := reserved(t, mergeStore(t, &kv.Options{Seed: 7}), "seen", c)
-	if err := d.Merge(t.Context(), s); !errors.Is(err, bloomext.ErrUnequal) {
-		t.Errorf("Merge = %v, want ErrUnequal", err)
+	if err := d.Merge(t.Context(), s); !errors.Is(err, scalableext.ErrUnequal) {
+		t.Errorf("Merge = %v, want scalableext.ErrUnequal", err)
 	}
 }
 
@@ -147,8 +148,8 @@ func TestMerge_thenGrowth(t *testing.T) {
 	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
 	addRange(t, d, 0, 5430, 0.01)
 	addRange(t, s, 100_000, 105_430, 0.01)
-	if err := d.Merge(t.Context(), s); !errors.Is(err, bloomext.ErrRate) {
-		t.Fatalf("Merge = %v, want ErrRate", err)
+	if err := d.Merge(t.Context(), s); !errors.Is(err, scalableext.ErrRate) {
+		t.Fatalf("Merge = %v, want scalableext.ErrRate", err)
 	}
 	small := reserved(t, db, "small", c)
 	addRange(t, small, 200_000, 204_000, 0.01)
@@ -173,7 +174,7 @@ func TestMerge_copiesFull(t *testing.T) {
 		db := mergeStore(t, nil)
 		s := reserved(t, db, "s", bloomext.Config{Bits: uint64(512 * (i + 1)), Hashes: 5, Capacity: 50})
 		for n := uint64(0); ; n++ {
-			if _, err := s.AddUint64(n); errors.Is(err, bloomext.ErrFull) {
+			if _, err := s.Add(scalableext.Uint64(n)); errors.Is(err, scalableext.ErrFull) {
 				break
 			} else if err != nil {
 				t.Fatal(err)
@@ -209,7 +210,7 @@ func TestMerge_missingAmongSources(t *testing.T) {
 func TestMerge_sparse(t *testing.T) {
 	db := mergeStore(t, nil)
 	s := reserved(t, db, "s", bloomext.Config{Group: "g", Capacity: 1e7, ErrorRate: 0.01})
-	if _, err := s.AddString("x"); err != nil {
+	if _, err := s.Add([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	d := bloomext.New(db, "d")
@@ -235,7 +236,7 @@ func TestAddMany_manyLayers(t *testing.T) {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if _, err := f.AddManyUint64(items, nil); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 		t.Errorf("AddMany = %v", err)
 	}
 }
@@ -264,11 +265,11 @@ func TestMerge_changesNothing(t *testing.T) {
 				for j := range items {
 					items[j] = uint64(i)<<32 + uint64(j)
 				}
-				if _, err := d.AddManyUint64(items, make([]bool, len(items))); err != nil && !errors.Is(err, bloomext.ErrFull) {
+				if _, err := d.AddMany(scalableext.Uint64s(items...), make([]bool, len(items))); err != nil && !errors.Is(err, scalableext.ErrFull) {
 					t.Fatal(err)
 				}
 				if i == 0 {
-					if _, err := part.AddManyUint64(items[:tt.items/2], make([]bool, tt.items/2)); err != nil {
+					if _, err := part.AddMany(scalableext.Uint64s(items[:tt.items/2]...), make([]bool, tt.items/2)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -318,8 +319,8 @@ func TestMerge_parts(t *testing.T) {
 				if capacity == 10_000 && config.ErrorRate == 0.01 {
 					more := reserved(t, db, fmt.Sprint("e", i), config)
 					addRange(t, more, first+most, first+capacity*21/20, config.ErrorRate)
-					if err := c.Merge(t.Context(), more); !errors.Is(err, bloomext.ErrRate) {
-						t.Fatalf("%+v: Merge of a twentieth more than the capacity = %v, want ErrRate", config, err)
+					if err := c.Merge(t.Context(), more); !errors.Is(err, scalableext.ErrRate) {
+						t.Fatalf("%+v: Merge of a twentieth more than the capacity = %v, want scalableext.ErrRate", config, err)
 					}
 				}
 			}
@@ -358,7 +359,7 @@ func TestMerge_longLogs(t *testing.T) {
 		fs = append(fs, f)
 	}
 	err := fs[0].Merge(t.Context(), fs[1])
-	if err != nil && !errors.Is(err, bloomext.ErrRate) && !errors.Is(err, bloomext.ErrUnequal) {
+	if err != nil && !errors.Is(err, scalableext.ErrRate) && !errors.Is(err, scalableext.ErrUnequal) {
 		t.Errorf("Merge = %v", err)
 	}
 	if err == nil {

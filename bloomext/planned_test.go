@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // A filter that is planned is the one that is made, however far it has grown.
@@ -29,7 +30,7 @@ func TestConfig_Planned(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, i := 0, uint64(0); n < items; i++ {
-			isNew, err := f.AddUint64(i)
+			isNew, err := f.Add(scalableext.Uint64(i))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,9 +59,9 @@ func TestConfig_Planned(t *testing.T) {
 
 func TestConfig_Planned_errors(t *testing.T) {
 	for want, c := range map[error]bloomext.Config{
-		bloomext.ErrConfig:     {Capacity: 10, ErrorRate: 1},
-		bloomext.ErrFull:       {Capacity: 10, ErrorRate: 0.1, NonScaling: true},
-		bloomext.ErrCannotGrow: {Capacity: 10, ErrorRate: 0.1, Expansion: 1, GrowthLog: -1},
+		scalableext.ErrConfig:     {Capacity: 10, ErrorRate: 1},
+		scalableext.ErrFull:       {Capacity: 10, ErrorRate: 0.1, NonScaling: true},
+		scalableext.ErrCannotGrow: {Capacity: 10, ErrorRate: 0.1, Expansion: 1, GrowthLog: -1},
 	} {
 		if _, err := c.Planned(1e6); !errors.Is(err, want) {
 			t.Errorf("%+v: %v, want %v", c, err, want)
@@ -87,7 +88,7 @@ func TestConfig_lowestRate(t *testing.T) {
 		for ; err != nil && found < 10; found++ {
 			var lowest float64
 			_, text, _ := strings.Cut(err.Error(), "want at least ")
-			if _, bad := fmt.Sscan(text, &lowest); bad != nil || !errors.Is(err, bloomext.ErrConfig) {
+			if _, bad := fmt.Sscan(text, &lowest); bad != nil || !errors.Is(err, scalableext.ErrConfig) {
 				t.Fatalf("%+v: %v", c, err)
 			}
 			c.ErrorRate = 0.98 * lowest

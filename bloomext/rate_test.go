@@ -21,8 +21,8 @@ func fillUp(t *testing.T, f *bloomext.Filter, from uint64) int {
 		for i := range items {
 			items[i] = from + uint64(n+i)
 		}
-		_, err := f.AddManyUint64(items, added)
-		if errors.Is(err, bloomext.ErrFull) {
+		_, err := f.AddMany(scalableext.Uint64s(items...), added)
+		if errors.Is(err, scalableext.ErrFull) {
 			m := firstLeft(t, err)
 			if slices.Contains(added[m:], true) {
 				t.Errorf("items after the %dth of a batch, which had no room, are added", m)
@@ -74,8 +74,8 @@ func TestFilter_fullRate(t *testing.T) {
 					if items < capacity {
 						t.Errorf("filter %d is full after %d items", i, items)
 					}
-					_, err := f.AddUint64(uint64(i)<<32 + uint64(items))
-					if !errors.Is(err, bloomext.ErrFull) {
+					_, err := f.Add(scalableext.Uint64(uint64(i)<<32 + uint64(items)))
+					if !errors.Is(err, scalableext.ErrFull) {
 						t.Errorf("filter %d: the item that had no room is answered with %v now", i, err)
 					}
 					info, err := f.Info()

@@ -41,7 +41,7 @@ func TestModuleWith(t *testing.T) {
 	c := bloomext.Config{Capacity: 100, ErrorRate: 0.01, GrowthLog: scalableext.MaxLogBytes + 1}
 	db := open(t, "", nil)
 	defer closeDB(t, db)
-	if err := bloomext.New(db, "f").Reserve(c); !errors.Is(err, bloomext.ErrConfig) {
+	if err := bloomext.New(db, "f").Reserve(c); !errors.Is(err, scalableext.ErrConfig) {
 		t.Errorf("Reserve = %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func TestShadow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			shadow.Run(t, shadow.Filters[*Filter, Config]{
-				Module: Module(), New: New, Config: config, Keeps: config.Window == 0, Full: []error{ErrFull, ErrCannotGrow}, Begin: beginShadow,
+				Module: Module(), New: New, Config: config, Keeps: config.Window == 0, Full: []error{scalableext.ErrFull, scalableext.ErrCannotGrow}, Begin: beginShadow,
 			})
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 func mustLogBytes(tb testing.TB, db *kv.DB) uint64 {
@@ -97,7 +98,7 @@ func TestFilter_manySmall(t *testing.T) {
 	for i := range filters {
 		f := bloomext.New(db, fmt.Sprintf("user:%d", i))
 		for j := range items {
-			if ok, err := f.MayContainUint64(uint64(i*items + j)); !ok || err != nil {
+			if ok, err := f.MayContain(scalableext.Uint64(uint64(i*items + j))); !ok || err != nil {
 				t.Fatalf("filter %d item %d: MayContain = %v, %v, want true", i, j, ok, err)
 			}
 		}
@@ -115,7 +116,7 @@ func makeSmall(tb testing.TB, db *kv.DB, filters, items int) {
 		for j := range list {
 			list[j] = uint64(i*items + j)
 		}
-		if _, err := f.AddManyUint64(list, added); err != nil {
+		if _, err := f.AddMany(scalableext.Uint64s(list...), added); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -262,7 +263,7 @@ func TestFilter_AddMany_smallMemtable(t *testing.T) {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if n, err := f.AddManyUint64(items, added); n != len(items) || err != nil {
+	if n, err := f.AddMany(scalableext.Uint64s(items...), added); n != len(items) || err != nil {
 		t.Fatalf("AddMany = %d, %v, want %d", n, err, len(items))
 	}
 	if info, err := f.Info(); err != nil || info.Items != uint64(len(items)) {

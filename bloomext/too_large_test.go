@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // filledUp returns a filter to which max-filter-bytes leaves no room to grow, and how many items it has. Its rate is so low that the log has
@@ -20,7 +21,7 @@ func filledUp(t *testing.T, db *kv.DB, key string) (f *bloomext.Filter, n int) {
 		t.Fatal(err)
 	}
 	for ; ; n++ {
-		if _, err := f.AddUint64(uint64(n)); errors.Is(err, bloomext.ErrCannotGrow) {
+		if _, err := f.Add(scalableext.Uint64(uint64(n))); errors.Is(err, scalableext.ErrCannotGrow) {
 			return f, n
 		} else if err != nil {
 			t.Fatal(err)
@@ -47,7 +48,7 @@ func TestTooLarge_anew(t *testing.T) {
 		all[i] = uint64(i)
 	}
 	for range 4 { // each time the log gets the hashes of all once more
-		if _, err := f.AddManyUint64(all, nil); err != nil {
+		if _, err := f.AddMany(scalableext.Uint64s(all...), nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := db.Compact(t.Context()); err != nil {
@@ -68,11 +69,11 @@ func TestTooLarge_merged(t *testing.T) {
 	a, n := filledUp(t, db, "a")
 	b, _ := filledUp(t, db, "b")
 	for i := range 1000 {
-		if _, err := b.AddUint64(uint64(i + 1<<20)); err != nil && !errors.Is(err, bloomext.ErrCannotGrow) {
+		if _, err := b.Add(scalableext.Uint64(uint64(i + 1<<20))); err != nil && !errors.Is(err, scalableext.ErrCannotGrow) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.Merge(t.Context(), b); err != nil && !errors.Is(err, bloomext.ErrRate) && !errors.Is(err, bloomext.ErrUnequal) {
+	if err := a.Merge(t.Context(), b); err != nil && !errors.Is(err, scalableext.ErrRate) && !errors.Is(err, scalableext.ErrUnequal) {
 		t.Errorf("Merge = %v", err)
 	}
 	finds(t, a, uint64(n))
@@ -93,9 +94,9 @@ func TestTooLarge_window(t *testing.T) {
 		before := refused
 		for i := range 3000 {
 			item := uint64(turn*3000 + i)
-			_, err := f.AddUint64(item)
+			_, err := f.Add(scalableext.Uint64(item))
 			switch {
-			case errors.Is(err, bloomext.ErrCannotGrow):
+			case errors.Is(err, scalableext.ErrCannotGrow):
 				refused++
 			case err != nil:
 				t.Fatal(err)
@@ -118,11 +119,11 @@ func TestTooLarge_window(t *testing.T) {
 	db = open(t, "store", o)
 	defer closeDB(t, db)
 	f = bloomext.New(db, "f").With(kv.NoSync)
-	if _, err := f.AddUint64(1 << 41); !errors.Is(err, bloomext.ErrCannotGrow) {
+	if _, err := f.Add(scalableext.Uint64(1 << 41)); !errors.Is(err, scalableext.ErrCannotGrow) {
 		t.Errorf("with less room: %v", err)
 	}
 	now = now.Add(5 * time.Minute)
-	if added, err := f.AddUint64(1 << 40); !added || err != nil {
+	if added, err := f.Add(scalableext.Uint64(1 << 40)); !added || err != nil {
 		t.Errorf("after all slices: %t, %v", added, err)
 	}
 	checkWhole(t, db)

@@ -42,7 +42,7 @@ func TestWake(t *testing.T) {
 	} {
 		f := s.reserve(tt.config)
 		for i := range tt.items {
-			if _, err := f.AddUint64(uint64(i)); err != nil {
+			if _, err := f.Add(scalableext.Uint64(uint64(i))); err != nil {
 				t.Fatal(err)
 			}
 			if tt.at == 1 && bloomext.Wake(objectOf(t, s.DB)) == 1 {
@@ -136,12 +136,12 @@ func TestWindow_noRoom(t *testing.T) {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if _, err := f.AddManyUint64(items[:50], nil); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items[:50]...), nil); err != nil {
 		t.Fatal(err)
 	}
 	s.pass(20 * time.Minute)
-	n, err := f.AddManyUint64(items, added)
-	if !errors.Is(err, bloomext.ErrCannotGrow) || n < 100 || n == len(items) {
+	n, err := f.AddMany(scalableext.Uint64s(items...), added)
+	if !errors.Is(err, scalableext.ErrCannotGrow) || n < 100 || n == len(items) {
 		t.Fatalf("%d, %v", n, err)
 	}
 	for i, isNew := range added[:n] {
@@ -163,7 +163,7 @@ func TestUses_lookups(t *testing.T) {
 		f := s.reserve(c)
 		addRange(t, f, 0, 1000, 0.01)
 		for i := range uint64(lookups) {
-			if _, err := f.MayContainUint64(i % (lookups / 2)); err != nil {
+			if _, err := f.MayContain(scalableext.Uint64(i % (lookups / 2))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -184,12 +184,12 @@ func TestWindow_lowestRate(t *testing.T) {
 	f := s.reserve(bloomext.Config{Capacity: 16, ErrorRate: 9.95e-17, Window: time.Hour})
 	for slice := range uint64(3) {
 		for i := range uint64(64) {
-			if _, err := f.AddUint64(slice<<32 + i); err != nil {
+			if _, err := f.Add(scalableext.Uint64(slice<<32 + i)); err != nil {
 				t.Fatalf("slice %d, item %d: %v", slice, i, err)
 			}
 		}
-		if _, err := f.AddUint64(slice<<32 + 64); !errors.Is(err, bloomext.ErrCannotGrow) {
-			t.Errorf("slice %d: %v, want %v", slice, err, bloomext.ErrCannotGrow)
+		if _, err := f.Add(scalableext.Uint64(slice<<32 + 64)); !errors.Is(err, scalableext.ErrCannotGrow) {
+			t.Errorf("slice %d: %v, want %v", slice, err, scalableext.ErrCannotGrow)
 		}
 		s.pass(10 * time.Minute)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
@@ -103,32 +102,31 @@ func (s *stager) addRecent(h uint64) (bool, error) {
 
 // stageRecent is stageMany for a windowed filter. With a window of time no slice begins within the commit, so all items are
 // added to the newest slice first. Then the older slices are asked for those that it did not have.
-func stageRecent[T any](h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
+func stageRecent(h *handle, s *stager, hashes []uint64, added []bool) (int, error) {
 	if s.c.window.Last != 0 {
-		for i, item := range items {
+		for i, itemHash := range hashes {
 			err := h.GivenUp(i)
 			if err == nil {
-				added[i], err = s.addRecent(sum(s.c.hash, item))
+				added[i], err = s.addRecent(itemHash)
 			}
 			if err != nil {
 				return i, err
 			}
 		}
-		return len(items), nil
+		return len(hashes), nil
 	}
 	if err := s.begin(); err != nil {
 		return 0, err
 	}
-	n, err := stageAll(h, s, items, added, sum)
-	batch := scalableext.Sorted(items[:n], s.c.hash, sum, s.c.block)
-	hashes, at := make([]uint64, 0, n), make([]int, 0, n)
-	for _, item := range batch {
+	n, err := stageAll(h, s, hashes, added)
+	newest, at := make([]uint64, 0, n), make([]int, 0, n)
+	for _, item := range scalableext.Sorted(hashes[:n], s.c.block) {
 		if added[item.I] {
-			hashes, at = append(hashes, item.Hash), append(at, item.I)
+			newest, at = append(newest, item.Hash), append(at, item.I)
 		}
 	}
-	older := make([]bool, len(hashes))
-	if oerr := s.olderHave(hashes, older); oerr != nil {
+	older := make([]bool, len(newest))
+	if oerr := s.olderHave(newest, older); oerr != nil {
 		return 0, oerr
 	}
 	for i, found := range older {
@@ -178,12 +176,12 @@ func (s *stager) turn(start int64) error {
 			err = s.replace(gone, spec)
 		}
 		if errors.Is(err, kv.ErrTooLarge) || errors.Is(err, probe.ErrParams) {
-			return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
+			return fmt.Errorf("%w: key %q: %w", scalableext.ErrCannotGrow, f.object.Key(), err)
 		}
 		return err
 	}
 	err := begin(held)
-	if errors.Is(err, ErrCannotGrow) { // with the room of the slice before it; the layers of the others leave too little
+	if errors.Is(err, scalableext.ErrCannotGrow) { // with the room of the slice before it; the layers of the others leave too little
 		err = begin(0)
 	}
 	return err
@@ -209,7 +207,7 @@ func (s *stager) growSlice() error {
 		err = s.replace(0, spec)
 	}
 	if errors.Is(err, kv.ErrTooLarge) || errors.Is(err, probe.ErrParams) {
-		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
+		return fmt.Errorf("%w: key %q: %w", scalableext.ErrCannotGrow, f.object.Key(), err)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // timed is a store with a clock that the test sets.
@@ -60,7 +61,7 @@ func (s *timed) reserve(c bloomext.Config) *bloomext.Filter {
 func (s *timed) adds(f *bloomext.Filter, isNew bool, items ...string) {
 	s.t.Helper()
 	for _, item := range items {
-		if got, err := f.AddString(item); got != isNew || err != nil {
+		if got, err := f.Add([]byte(item)); got != isNew || err != nil {
 			s.t.Fatalf("add of %q: new %t, %v, want %t", item, got, err, isNew)
 		}
 	}
@@ -68,9 +69,9 @@ func (s *timed) adds(f *bloomext.Filter, isNew bool, items ...string) {
 
 func (s *timed) has(f *bloomext.Filter, item string, want bool) {
 	s.t.Helper()
-	one, err := f.MayContainString(item)
+	one, err := f.MayContain([]byte(item))
 	many := make([]bool, 1)
-	merr := f.MayContainManyString([]string{item}, many)
+	merr := f.MayContainMany(scalableext.BytesOfAll([]string{item}), many)
 	if one != want || many[0] != want || err != nil || merr != nil {
 		s.t.Fatalf("%q: found %t and %t, want %t: %v", item, one, many[0], want, errors.Join(err, merr))
 	}
@@ -135,7 +136,7 @@ func TestWindow_batch(t *testing.T) {
 	add := func(from, to, want int) {
 		t.Helper()
 		added := make([]bool, to-from)
-		n, err := f.AddManyString(items(from, to), added)
+		n, err := f.AddMany(scalableext.BytesOfAll(items(from, to)), added)
 		if n != want || err != nil {
 			t.Fatalf("%d of the items %d to %d are new, want %d: %v", n, from, to, want, err)
 		}
@@ -385,7 +386,7 @@ func TestWindow_last(t *testing.T) {
 				s.adds(f, true, item(i))
 			} else if added := []bool{false}; i%100 == 50 {
 				for j := range 50 {
-					if _, err := f.AddManyString([]string{item(i + j)}, added); err != nil || !added[0] {
+					if _, err := f.AddMany(scalableext.BytesOfAll([]string{item(i + j)}), added); err != nil || !added[0] {
 						t.Fatal(added, err)
 					}
 				}
@@ -418,12 +419,12 @@ func TestWindow_lastShares(t *testing.T) {
 		}
 		least, most := c.last, 0
 		for i := range 4 * c.last {
-			if added, err := f.AddUint64(uint64(i)); err != nil || !added {
+			if added, err := f.Add(scalableext.Uint64(uint64(i))); err != nil || !added {
 				t.Fatalf("%v: item %d: added %t, %v", c, i, added, err)
 			}
 			found := 0
 			for found <= i {
-				if there, err := f.MayContainUint64(uint64(i - found)); err != nil {
+				if there, err := f.MayContain(scalableext.Uint64(uint64(i - found))); err != nil {
 					t.Fatal(err)
 				} else if !there {
 					break
@@ -451,7 +452,7 @@ func TestWindow_rate(t *testing.T) {
 				f := s.reserve(bloomext.Config{Capacity: capacity, ErrorRate: rate, Window: time.Duration(slices) * time.Second, Slices: slices})
 				n := uint64(0)
 				for range slices + 1 { // each is filled to its layer's capacity
-					if _, err := f.AddUint64(n); err != nil { // it begins the slice
+					if _, err := f.Add(scalableext.Uint64(n)); err != nil { // it begins the slice
 						t.Fatal(err)
 					}
 					info, err := f.Info()
@@ -464,7 +465,7 @@ func TestWindow_rate(t *testing.T) {
 						items[i] = n
 					}
 					n++
-					if _, err := f.AddManyUint64(items, nil); err != nil {
+					if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 						t.Fatal(err)
 					}
 					s.pass(time.Second)
@@ -479,7 +480,7 @@ func TestWindow_rate(t *testing.T) {
 					asked[i] = 1<<40 + uint64(i)
 				}
 				present := make([]bool, len(asked))
-				if err := f.MayContainManyUint64(asked, present); err != nil {
+				if err := f.MayContainMany(scalableext.Uint64s(asked...), present); err != nil {
 					t.Fatal(err)
 				}
 				for _, yes := range present {
@@ -523,7 +524,7 @@ func TestWindow_config(t *testing.T) {
 		c := good
 		tt.change(&c)
 		err := f.Reserve(c)
-		if !errors.Is(err, bloomext.ErrConfig) || !strings.Contains(err.Error(), tt.want) {
+		if !errors.Is(err, scalableext.ErrConfig) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v, want %q", err, tt.want)
 		}
 		if _, perr := c.Planned(100); perr == nil || perr.Error() != err.Error() {
@@ -541,14 +542,14 @@ func TestWindow_config(t *testing.T) {
 	other := good
 	other.Slices = 4
 	for _, c := range []bloomext.Config{other, {Capacity: 1000, ErrorRate: 0.01}} {
-		if err := f.OpenOrReserve(c); !errors.Is(err, bloomext.ErrMismatch) || !strings.Contains(err.Error(), "window is 1h0m0s in 8 slices") {
+		if err := f.OpenOrReserve(c); !errors.Is(err, scalableext.ErrMismatch) || !strings.Contains(err.Error(), "window is 1h0m0s in 8 slices") {
 			t.Errorf("%v", err)
 		}
 	}
 	if err := f.OpenOrReserve(good); err != nil {
 		t.Error(err)
 	}
-	if err := bloomext.New(s.DB, "plain").Merge(t.Context(), f); !errors.Is(err, bloomext.ErrUnequal) || !strings.Contains(err.Error(), "has a window") {
+	if err := bloomext.New(s.DB, "plain").Merge(t.Context(), f); !errors.Is(err, scalableext.ErrUnequal) || !strings.Contains(err.Error(), "has a window") {
 		t.Error(err)
 	}
 }

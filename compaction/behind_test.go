@@ -6,6 +6,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // While Pebble's compactions are behind, blocks that wait to be folded go on waiting.
@@ -24,7 +25,7 @@ func TestService_putsOff(t *testing.T) {
 	}
 	const adds = 200
 	for i := range uint64(adds) {
-		if _, err := f.AddUint64(i); err != nil { // an operand each
+		if _, err := f.Add(scalableext.Uint64(i)); err != nil { // an operand each
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +34,7 @@ func TestService_putsOff(t *testing.T) {
 	}
 	db, f = open()
 	defer db.Close()
-	if ok, err := f.MayContainUint64(1); !ok || err != nil {
+	if ok, err := f.MayContain(scalableext.Uint64(1)); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if n := db.FoldBacklog(); n != 1 {

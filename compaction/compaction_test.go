@@ -20,6 +20,7 @@ import (
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,7 +57,7 @@ func TestService_folds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range uint64(adds) {
-		if _, err := f.With(kv.Always).AddUint64(i); err != nil { // an operand each
+		if _, err := f.With(kv.Always).Add(scalableext.Uint64(i)); err != nil { // an operand each
 			t.Fatal(err)
 		}
 	}
@@ -69,7 +70,7 @@ func TestService_folds(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for i := range uint64(adds) {
-			if ok, err := f.MayContainUint64(i); !ok || err != nil {
+			if ok, err := f.MayContain(scalableext.Uint64(i)); !ok || err != nil {
 				t.Fatalf("item %d: MayContain = %v, %v, want true", i, ok, err)
 			}
 		}
@@ -101,7 +102,7 @@ func TestService_reclaims(t *testing.T) {
 			for j := range items {
 				items[j] = uint64(i + j)
 			}
-			if _, err := f.AddManyUint64(items, added); err != nil {
+			if _, err := f.AddMany(scalableext.Uint64s(items...), added); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // While other keys are written, keys exist until their time and not after it, and the service removes them.
@@ -120,9 +121,9 @@ func BenchmarkSweep(b *testing.B) {
 				case 1:
 					_, err = db.Exists(fmt.Appendf(nil, "session:%d", n))
 				case 2:
-					_, err = seen.AddUint64(uint64(n))
+					_, err = seen.Add(scalableext.Uint64(uint64(n)))
 				case 3:
-					_, err = seen.MayContainUint64(uint64(n))
+					_, err = seen.MayContain(scalableext.Uint64(uint64(n)))
 				}
 				took := time.Since(t)
 				if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -335,7 +336,7 @@ func TestMemory(t *testing.T) {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if _, err := f.AddManyUint64(items, added); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items...), added); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.DB.CompactTables(t.Context()); err != nil {

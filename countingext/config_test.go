@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 func TestConfig_refused(t *testing.T) {
@@ -59,7 +60,7 @@ func TestConfig_counters(t *testing.T) {
 	}
 	must(t, f.OpenOrReserve(countingext.Config{Counters: 10_100, Hashes: 5}))
 	err := f.OpenOrReserve(countingext.Config{Counters: 20_000, Hashes: 4})
-	if !errors.Is(err, countingext.ErrMismatch) || !strings.Contains(err.Error(), "counters is 10112, asked for 20224; hashes is 5, asked for 4") {
+	if !errors.Is(err, scalableext.ErrMismatch) || !strings.Contains(err.Error(), "counters is 10112, asked for 20224; hashes is 5, asked for 4") {
 		t.Errorf("OpenOrReserve = %v", err)
 	}
 }
@@ -69,20 +70,20 @@ func TestFilter_OpenOrReserve(t *testing.T) {
 	f := countingext.New(db, "f")
 	c := countingext.Config{Capacity: 100, ErrorRate: 0.01}
 	must(t, f.OpenOrReserve(c))
-	if _, err := f.AddString("a"); err != nil {
+	if _, err := f.Add([]byte("a")); err != nil {
 		t.Fatal(err)
 	}
 	must(t, f.OpenOrReserve(c))
 	c.ErrorRate, c.Expansion = 0.02, 4
 	err := f.OpenOrReserve(c)
-	if !errors.Is(err, countingext.ErrMismatch) ||
+	if !errors.Is(err, scalableext.ErrMismatch) ||
 		!strings.HasSuffix(err.Error(), "error rate is 0.01, asked for 0.02; expansion is 2, asked for 4") {
 		t.Errorf("OpenOrReserve = %v", err)
 	}
 	if err := f.Reserve(c); !errors.Is(err, kv.ErrExists) {
 		t.Errorf("Reserve = %v, want ErrExists", err)
 	}
-	if ok, err := f.MayContainString("a"); !ok || err != nil {
+	if ok, err := f.MayContain([]byte("a")); !ok || err != nil {
 		t.Errorf("MayContain = %t, %v", ok, err)
 	}
 }

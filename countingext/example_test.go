@@ -20,15 +20,15 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, user := range []string{"alice", "bob", "alice"} {
-		if _, err := online.AddString(user); err != nil {
+		if _, err := online.Add([]byte(user)); err != nil {
 			log.Fatal(err)
 		}
 	}
-	if _, err := online.DeleteString("bob"); err != nil {
+	if _, err := online.Delete([]byte("bob")); err != nil {
 		log.Fatal(err)
 	}
 	for _, user := range []string{"alice", "bob"} {
-		n, err := online.CountString(user)
+		n, err := online.Count([]byte(user))
 		fmt.Println(user, n, err)
 	}
 	// Output:

@@ -15,16 +15,6 @@ import (
 // countingType is the stored type.
 var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, BodyBytes: hash.TableBytes, Check: scalableext.Check((*filter).checkCounters), Verify: verify, Describe: scalableext.Describe((*filter).describe)}
 
-// The errors of filters of all types, for errors.Is; see package scalableext.
-var (
-	ErrFull       = scalableext.ErrFull       // a filter that does not grow has no room for a new item
-	ErrCannotGrow = scalableext.ErrCannotGrow // a filter that grows has no room, and can have no further layer
-	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
-	ErrUnequal    = scalableext.ErrUnequal    // filters differ too much to be merged
-	ErrRate       = scalableext.ErrRate       // their union would exceed the error rate
-	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
-)
-
 // MaxCount is the highest value of a counter and of Count. It means that the true count is not known any more.
 const MaxCount = 1<<probe.CounterBits - 1
 
@@ -388,7 +378,7 @@ func (s *stager) change(l *layer, h uint64, by int) (bool, error) {
 // grow stages another layer.
 func (s *stager) grow() error {
 	if s.c.chain.Params.Expansion == 0 {
-		return fmt.Errorf("%w: key %q, made for %d items, and does not grow", ErrFull, s.c.object.Key(), s.c.chain.Newest().capacity)
+		return fmt.Errorf("%w: key %q, made for %d items, and does not grow", scalableext.ErrFull, s.c.object.Key(), s.c.chain.Newest().capacity)
 	}
 	o, err := s.c.chain.Grow(s.w, s.c.object, nextLayerSpec)
 	if err != nil {

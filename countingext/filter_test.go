@@ -18,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/internal/block"
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 func open(t testing.TB, o kv.Options) *kv.DB {
@@ -324,7 +325,7 @@ func TestFilter_movedByOneCommit(t *testing.T) {
 		}
 		testMovedByOneCommit(t, db, items, func(done func() bool) {
 			for n := 0; !done(); n++ {
-				if _, err := others[n%len(others)].MayContainString("x"); err != nil {
+				if _, err := others[n%len(others)].MayContain([]byte("x")); err != nil {
 					t.Error(err)
 					return
 				}
@@ -548,8 +549,8 @@ func TestFilter_AddMany_fullByStuckCounters(t *testing.T) {
 	items := itemsFrom("i", 0, room+1)
 	added := make([]bool, len(items))
 	n, err := f.AddMany(items, added)
-	if !errors.Is(err, countingext.ErrFull) || n != room {
-		t.Errorf("AddMany = %d, %v, want %d, %v", n, err, room, countingext.ErrFull)
+	if !errors.Is(err, scalableext.ErrFull) || n != room {
+		t.Errorf("AddMany = %d, %v, want %d, %v", n, err, room, scalableext.ErrFull)
 	}
 	for i, item := range items {
 		present, err := f.MayContain(item)

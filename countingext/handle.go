@@ -1,7 +1,6 @@
 package countingext
 
 import (
-	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
@@ -25,32 +24,24 @@ func New(db *kv.DB, key string) *Filter {
 	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
-// With returns a handle on the same filter that writes at another level of durability. A new handle writes at
-// Options.Durability.
+// With returns a handle on the same filter that writes at another level of durability, see sievekv.Counting.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. Its level of durability is the transaction's. If the transaction is of another store, every use of the handle
-// returns kv.ErrOtherStore; a nil s is an error too.
+// In returns a handle on the same key in a transaction or snapshot. One of another store, and nil, is the error of every use.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }
 
-// Reserve makes an empty filter under the key. If the key exists, it returns kv.ErrExists, which is kv.ErrWrongType
-// too if the key does not hold a counting filter. It returns ErrConfig for a Config out of range, and kv.ErrTooLarge
-// for a filter above Options.MaxFilterBytes.
+// Reserve makes an empty filter, see sievekv.Counting.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
-// ReserveStaged is Reserve as part of a writer's commit. The writer must have been begun with the filter's key.
+// ReserveStaged is Reserve in a commit of w, which must have been begun with the key.
 func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.ReserveStaged(w, c.spec) }
 
-// OpenOrReserve makes the filter if it is missing. Otherwise it checks that the filter was made with these
-// parameters: if not, the error wraps ErrMismatch. It does not compare the TTL, nor the hash unless the Config names
-// one.
+// OpenOrReserve makes a missing filter, or compares, see sievekv.Counting.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
-// Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
-// and returns kv.ErrWrongType.
+// Drop removes the whole filter, see sievekv.Counting.
 func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 
 // MayContain reports whether the item may be in the filter: false means that it was never added, or was deleted as
@@ -67,17 +58,6 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 		return present, nil
 	}
 	return lookup(h, item)
-}
-
-// MayContainString is MayContain for a string.
-func (f *Filter) MayContainString(item string) (bool, error) {
-	return f.MayContain(scalableext.BytesOf(item))
-}
-
-// MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
-func (f *Filter) MayContainUint64(item uint64) (bool, error) {
-	b := scalableext.LittleEndian(item)
-	return f.MayContain(b[:])
 }
 
 // Touch counts a lookup for the cache.
@@ -120,15 +100,6 @@ func (f *Filter) Count(item []byte) (int, error) {
 	return int(n), nil
 }
 
-// CountString is Count for a string.
-func (f *Filter) CountString(item string) (int, error) { return f.Count(scalableext.BytesOf(item)) }
-
-// CountUint64 is Count for the 8 bytes of item in little-endian order.
-func (f *Filter) CountUint64(item uint64) (int, error) {
-	b := scalableext.LittleEndian(item)
-	return f.Count(b[:])
-}
-
 // Add adds an item once more, and reports whether it was absent; false means that it may have been present. If an
 // absent item has no room, the error is ErrFull or wraps ErrCannotGrow.
 func (f *Filter) Add(item []byte) (bool, error) {
@@ -140,29 +111,11 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	return f.change(spec, func(s *stager) (bool, error) { return s.add(s.c.hash.Sum(item)) })
 }
 
-// AddString is Add for a string.
-func (f *Filter) AddString(item string) (bool, error) { return f.Add(scalableext.BytesOf(item)) }
-
-// AddUint64 is Add for the 8 bytes of item in little-endian order.
-func (f *Filter) AddUint64(item uint64) (bool, error) {
-	b := scalableext.LittleEndian(item)
-	return f.Add(b[:])
-}
-
 // Delete deletes an item once, and reports whether it seemed to be present. Only delete items that were added:
 // deleting an item that was never added can, at the false-positive rate, count down the counters of other items and
 // cause false negatives.
 func (f *Filter) Delete(item []byte) (bool, error) {
 	return f.change(nil, func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
-}
-
-// DeleteString is Delete for a string.
-func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete(scalableext.BytesOf(item)) }
-
-// DeleteUint64 is Delete for the 8 bytes of item in little-endian order.
-func (f *Filter) DeleteUint64(item uint64) (bool, error) {
-	b := scalableext.LittleEndian(item)
-	return f.Delete(b[:])
 }
 
 // change makes a commit of one change.
@@ -179,22 +132,8 @@ const entryBytes = 256 + 32 + 3*probe.MaxHashes
 // that was not added: all items before it were added, and none after it. After kv.ErrFailed the outcome of that item
 // and of up to 4095 after it is unknown.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
-	return addMany(f, items, added, hash.Function.Sum)
-}
-
-// AddManyString is AddMany for strings.
-func (f *Filter) AddManyString(items []string, added []bool) (n int, err error) {
-	return addMany(f, items, added, hash.Function.SumString)
-}
-
-// AddManyUint64 is AddMany for the 8 bytes of each item in little-endian order.
-func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) {
-	return addMany(f, items, added, hash.Function.SumUint64)
-}
-
-func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.ChangeMany(f.h, f.level, items, added, f.h.BatchSize(entryBytes), func(w *kv.Writer, items []T, added []bool) (int, error) {
-		return addStaged(f, w, items, added, sum, (*stager).add)
+	return scalableext.ChangeMany(f.h, f.level, items, added, f.h.BatchSize(entryBytes), func(w *kv.Writer, items [][]byte, added []bool) (int, error) {
+		return addStaged(f, w, items, added, (*stager).add)
 	})
 }
 
@@ -202,17 +141,17 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 // begun with the filter's key. If an item has no room, n is the number of items before it; later items are not staged
 // and their answers are false.
 func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (int, error) {
-	return addStaged(f, w, items, added, hash.Function.Sum, (*stager).add)
+	return addStaged(f, w, items, added, (*stager).add)
 }
 
 // AddIfAbsentStaged is AddStaged for items that are not present. It sets added[i] to whether it added items[i]; a
 // repeated item is added once.
 func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (int, error) {
-	return addStaged(f, w, items, added, hash.Function.Sum, (*stager).addIfAbsent)
+	return addStaged(f, w, items, added, (*stager).addIfAbsent)
 }
 
-func addStaged[T any](
-	f *Filter, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64, add func(s *stager, h uint64) (bool, error),
+func addStaged(
+	f *Filter, w *kv.Writer, items [][]byte, added []bool, add func(s *stager, h uint64) (bool, error),
 ) (int, error) {
 	if err := scalableext.SameLength(len(items), added); err != nil {
 		return 0, err
@@ -225,29 +164,15 @@ func addStaged[T any](
 	if s.mayFill(c.chain.Newest(), uint64(len(items))) {
 		block = nil
 	}
-	return scalableext.StageMany(f.h, items, added, c.hash, sum, block, func(h uint64) (bool, error) { return add(s, h) })
+	return scalableext.StageMany(f.h, items, added, c.hash, block, func(h uint64) (bool, error) { return add(s, h) })
 }
 
 // DeleteMany deletes each item once, and sets deleted[i] to whether items[i] seemed to be present. It returns how
 // many of deleted are true. deleted may be nil; otherwise it must be as long as items. Its commits and errors are
 // like those of AddMany. See Delete.
 func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
-	return deleteMany(f, items, deleted, hash.Function.Sum)
-}
-
-// DeleteManyString is DeleteMany for strings.
-func (f *Filter) DeleteManyString(items []string, deleted []bool) (n int, err error) {
-	return deleteMany(f, items, deleted, hash.Function.SumString)
-}
-
-// DeleteManyUint64 is DeleteMany for the 8 bytes of each item in little-endian order.
-func (f *Filter) DeleteManyUint64(items []uint64, deleted []bool) (n int, err error) {
-	return deleteMany(f, items, deleted, hash.Function.SumUint64)
-}
-
-func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.ChangeMany(f.h, f.level, items, deleted, f.h.BatchSize(entryBytes), func(w *kv.Writer, items []T, deleted []bool) (int, error) {
-		return deleteStaged(f, w, items, deleted, sum)
+	return scalableext.ChangeMany(f.h, f.level, items, deleted, f.h.BatchSize(entryBytes), func(w *kv.Writer, items [][]byte, deleted []bool) (int, error) {
+		return deleteStaged(f, w, items, deleted)
 	})
 }
 
@@ -256,36 +181,22 @@ func (f *Filter) DeleteStaged(w *kv.Writer, items [][]byte, deleted []bool) erro
 	if err := scalableext.SameLength(len(items), deleted); err != nil {
 		return err
 	}
-	_, err := deleteStaged(f, w, items, deleted, hash.Function.Sum)
+	_, err := deleteStaged(f, w, items, deleted)
 	return err
 }
 
-func deleteStaged[T any](f *Filter, w *kv.Writer, items []T, deleted []bool, sum func(hash.Function, T) uint64) (int, error) {
+func deleteStaged(f *Filter, w *kv.Writer, items [][]byte, deleted []bool) (int, error) {
 	c, err := f.h.Staged(w)
 	if err != nil {
 		return 0, err
 	}
-	return scalableext.StageMany(f.h, items, deleted, c.hash, sum, c.Block, newStager(w, c).remove)
+	return scalableext.StageMany(f.h, items, deleted, c.hash, c.Block, newStager(w, c).remove)
 }
 
 // MayContainMany sets present[i] to what MayContain returns for items[i]. present must be as long as items. After an
 // error all are true.
 func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
-	return mayContainMany(f, items, present, hash.Function.Sum)
-}
-
-// MayContainManyString is MayContainMany for strings.
-func (f *Filter) MayContainManyString(items []string, present []bool) error {
-	return mayContainMany(f, items, present, hash.Function.SumString)
-}
-
-// MayContainManyUint64 is MayContainMany for the 8 bytes of each item in little-endian order.
-func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
-	return mayContainMany(f, items, present, hash.Function.SumUint64)
-}
-
-func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
 	return f.h.MayContainMany(len(items), present, func(r kv.Reader, c *filter) error {
-		return scalableext.LookMany(f.h, c, r, items, present, c.hash, sum)
+		return scalableext.LookMany(f.h, c, r, items, present, c.hash)
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Lookups in a missing filter return an error, and true.
@@ -61,7 +62,7 @@ func TestFilter_In(t *testing.T) {
 		addMany(t, in, itemsFrom("n", 0, 5))
 		mustContain(t, in, itemsFrom("n", 0, 5))
 		mustContain(t, f, itemsFrom("i", 0, 2))
-		if n, err := in.CountString("i0"); n != 0 || err != nil {
+		if n, err := in.Count([]byte("i0")); n != 0 || err != nil {
 			t.Errorf("Count in the transaction = %d, %v", n, err)
 		}
 		want := 2
@@ -75,7 +76,7 @@ func TestFilter_In(t *testing.T) {
 		if info := infoOf(t, f); info.Items != uint64(want) {
 			t.Errorf("commit %t: %d items, want %d", commit, info.Items, want)
 		}
-		if n, err := f.CountString("n0"); (n == 1) != commit || err != nil {
+		if n, err := f.Count([]byte("n0")); (n == 1) != commit || err != nil {
 			t.Errorf("commit %t: Count = %d, %v", commit, n, err)
 		}
 		check(t, db)
@@ -103,8 +104,8 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 	}
 	items := append([][]byte{[]byte("b")}, itemsFrom("x", 0, 12)...)
 	n, added, err = stage(items)
-	if n != 9 || !errors.Is(err, countingext.ErrFull) || added[0] || !added[8] || added[9] {
-		t.Errorf("AddIfAbsentStaged = %d, %v, %v, want 9, %v", n, err, added, countingext.ErrFull)
+	if n != 9 || !errors.Is(err, scalableext.ErrFull) || added[0] || !added[8] || added[9] {
+		t.Errorf("AddIfAbsentStaged = %d, %v, %v, want 9, %v", n, err, added, scalableext.ErrFull)
 	}
 	for i, item := range items {
 		want := 1
@@ -119,7 +120,7 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 		_, err := f.AddIfAbsentStaged(w, items, added[1:])
 		return err
 	})
-	if err == nil || errors.Is(err, countingext.ErrFull) {
+	if err == nil || errors.Is(err, scalableext.ErrFull) {
 		t.Errorf("with an answer too few: %v", err)
 	}
 	check(t, db)

@@ -58,7 +58,7 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts, _ []*filter) error
 		// By chance a full layer may have more counters above 0 than its rate allows.
 		fuller := !slices.ContainsFunc(from, func(p part) bool { return w.Counter(p.l.table, aboveCounter) >= above })
 		if fuller && rate > to.rate {
-			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, i, rate, to.rate)
+			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", scalableext.ErrRate, i, rate, to.rate)
 		}
 	}
 	if len(union.layers) > 1 && !unionOrdered(w, parts) {

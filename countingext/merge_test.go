@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Chains are merged layer by layer, and the union can be deleted from like any other filter. A snapshot still sees
@@ -63,7 +64,7 @@ func TestMerge_ofAnotherStore(t *testing.T) {
 	d, s := countingext.New(open(t, kv.Options{}), "f"), countingext.New(open(t, kv.Options{}), "f")
 	must(t, d.Reserve(c))
 	must(t, s.Reserve(c))
-	if err := d.Merge(t.Context(), s); !errors.Is(err, countingext.ErrUnequal) {
-		t.Errorf("Merge = %v, want ErrUnequal", err)
+	if err := d.Merge(t.Context(), s); !errors.Is(err, scalableext.ErrUnequal) {
+		t.Errorf("Merge = %v, want scalableext.ErrUnequal", err)
 	}
 }

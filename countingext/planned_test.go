@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // A filter that is planned is the one that is made, however far it has grown.
@@ -27,7 +28,7 @@ func TestConfig_Planned(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range uint64(items) {
-			if _, err := f.AddUint64(i); err != nil {
+			if _, err := f.Add(scalableext.Uint64(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -48,9 +49,9 @@ func TestConfig_Planned(t *testing.T) {
 
 func TestConfig_Planned_errors(t *testing.T) {
 	for want, c := range map[error]countingext.Config{
-		countingext.ErrConfig:     {Capacity: 10, ErrorRate: 1},
-		countingext.ErrFull:       {Capacity: 10, ErrorRate: 0.1, NonScaling: true},
-		countingext.ErrCannotGrow: {Capacity: 10, ErrorRate: 0.1, Expansion: 1},
+		scalableext.ErrConfig:     {Capacity: 10, ErrorRate: 1},
+		scalableext.ErrFull:       {Capacity: 10, ErrorRate: 0.1, NonScaling: true},
+		scalableext.ErrCannotGrow: {Capacity: 10, ErrorRate: 0.1, Expansion: 1},
 	} {
 		if _, err := c.Planned(1e6); !errors.Is(err, want) {
 			t.Errorf("%+v: %v, want %v", c, err, want)

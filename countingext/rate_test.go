@@ -106,7 +106,7 @@ func TestFilter_rateAfterDeletes(t *testing.T) {
 	// As many new items as were deleted have room. Then only present items can be added.
 	fresh := itemsFrom("fresh/", 0, capacity/2)
 	addMany(t, f, fresh)
-	if _, err := f.AddString("one too many, and absent"); err == nil {
+	if _, err := f.Add([]byte("one too many, and absent")); err == nil {
 		t.Error("an item more than the capacity was added")
 	}
 	if absent, err := f.Add(rest[0]); absent || err != nil {
@@ -171,7 +171,7 @@ func TestFilter_fullRate(t *testing.T) {
 					added := make([]bool, len(items))
 					must(t, db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
 						m, err := add(w, items, added)
-						if full = errors.Is(err, countingext.ErrFull); full {
+						if full = errors.Is(err, scalableext.ErrFull); full {
 							err = nil
 						}
 						if slices.Contains(added[m:], true) {
@@ -229,8 +229,8 @@ func TestMerge_full(t *testing.T) {
 			if capacity == 10_000 {
 				more := reserve("more", i)
 				addMany(t, more, itemsFrom(prefix, most, capacity*21/20))
-				if err := c.Merge(t.Context(), more); !errors.Is(err, countingext.ErrRate) {
-					t.Errorf("Merge of a twentieth more than the capacity = %v, want ErrRate", err)
+				if err := c.Merge(t.Context(), more); !errors.Is(err, scalableext.ErrRate) {
+					t.Errorf("Merge of a twentieth more than the capacity = %v, want scalableext.ErrRate", err)
 				}
 			}
 		}
@@ -321,7 +321,7 @@ func TestFilter_mixedLayers(t *testing.T) {
 			}
 			if _, err := f.Add(item); err == nil {
 				copies[string(item)]++
-			} else if !errors.Is(err, countingext.ErrCannotGrow) {
+			} else if !errors.Is(err, scalableext.ErrCannotGrow) {
 				t.Fatal(err)
 			}
 		}
@@ -330,7 +330,7 @@ func TestFilter_mixedLayers(t *testing.T) {
 				for _, item := range itemsFrom("other", 0, 30) {
 					change(other, item)
 				}
-				if err := f.Merge(t.Context(), other); err != nil && !errors.Is(err, countingext.ErrRate) {
+				if err := f.Merge(t.Context(), other); err != nil && !errors.Is(err, scalableext.ErrRate) {
 					t.Fatal(err)
 				} else if err != nil {
 					for _, item := range itemsFrom("other", 0, 30) {
@@ -398,7 +398,7 @@ func TestFilter_room(t *testing.T) {
 	items, added := itemsFrom("", 0, 500), make([]bool, 500)
 	_, err := f.AddMany(items, added)
 	n := firstLeft(t, err)
-	if !errors.Is(err, countingext.ErrCannotGrow) || n < 300 {
+	if !errors.Is(err, scalableext.ErrCannotGrow) || n < 300 {
 		t.Fatalf("AddMany = %v after %d items", err, n)
 	}
 	if info := infoOf(t, f); len(info.Layers) != 2 || !info.Ordered {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/internal/memory"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/shadow"
 )
 
@@ -15,7 +16,7 @@ func TestShadow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			shadow.Run(t, shadow.Filters[*Filter, Config]{
-				Module: Module(), New: New, Config: config, Slots: true, Keeps: config.Capacity > 200, Full: []error{ErrFull, ErrCannotGrow}, Begin: beginShadow,
+				Module: Module(), New: New, Config: config, Slots: true, Keeps: config.Capacity > 200, Full: []error{scalableext.ErrFull, scalableext.ErrCannotGrow}, Begin: beginShadow,
 			})
 		})
 	}

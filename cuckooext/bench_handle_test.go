@@ -27,11 +27,11 @@ func benchFilter(b *testing.B, c cuckooext.Config) *cuckooext.Filter {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	if _, err := f.AddManyUint64(items, nil); err != nil {
+	if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 		b.Fatal(err)
 	}
 	present := make([]bool, benchItems)
-	if err := f.MayContainManyUint64(items, present); err != nil { // all blocks are in memory after that
+	if err := f.MayContainMany(scalableext.Uint64s(items...), present); err != nil { // all blocks are in memory after that
 		b.Fatal(err)
 	}
 	return f
@@ -45,7 +45,7 @@ func benchHandles(b *testing.B, c cuckooext.Config) {
 			i := uint64(0)
 			for b.Loop() {
 				i++
-				if _, err := f.MayContainUint64(first + i*0x9E3779B97F4A7C15>>20%benchItems); err != nil {
+				if _, err := f.MayContain(scalableext.Uint64(first + i*0x9E3779B97F4A7C15>>20%benchItems)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -57,10 +57,10 @@ func benchHandles(b *testing.B, c cuckooext.Config) {
 		for b.Loop() {
 			i++
 			item := 1<<41 + i*0x9E3779B97F4A7C15>>20%benchItems
-			if _, err := f.AddUint64(item); err != nil {
+			if _, err := f.Add(scalableext.Uint64(item)); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := f.DeleteUint64(item); err != nil {
+			if _, err := f.Delete(scalableext.Uint64(item)); err != nil {
 				b.Fatal(err)
 			}
 		}

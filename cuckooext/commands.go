@@ -103,14 +103,14 @@ func Module() module.Module {
 	})}
 }
 
-// errorReply is scalableext.ErrorReply with RedisBloom's words for cuckoo filters.
+// errorReply is ErrorReply with RedisBloom's words for cuckoo filters.
 func errorReply(err error) reply.Reply {
 	switch {
 	case errors.Is(err, errNoMemory):
 		return reply.Error("ERR Insufficient memory")
-	case errors.Is(err, ErrFull):
+	case errors.Is(err, scalableext.ErrFull):
 		return reply.Full(reply.Error("Filter is full"))
-	case errors.Is(err, ErrCannotGrow):
+	case errors.Is(err, scalableext.ErrCannotGrow):
 		return reply.Full(reply.Error("Maximum expansions reached"))
 	}
 	return scalableext.ErrorReply(err)

@@ -19,13 +19,13 @@ func Example() {
 	if err := revoked.Reserve(cuckooext.Config{Capacity: 1_000_000, ErrorRate: 0.001}); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := revoked.AddString("token 17"); err != nil {
+	if _, err := revoked.Add([]byte("token 17")); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := revoked.DeleteString("token 17"); err != nil {
+	if _, err := revoked.Delete([]byte("token 17")); err != nil {
 		log.Fatal(err)
 	}
-	present, err := revoked.MayContainString("token 17")
+	present, err := revoked.MayContain([]byte("token 17"))
 	fmt.Println(present, err)
 	// Output: false <nil>
 }

@@ -18,22 +18,8 @@ var cuckooType = &kv.Type{
 	Name: "MBbloomCF", Version: 1, Open: openFilter, BodyBytes: hash.TableBytes, Check: scalableext.Check((*filter).checkCounters), Verify: verify, Compact: compact, Describe: scalableext.Describe((*filter).describe),
 }
 
-// The errors of filters of all types, for errors.Is; see package scalableext.
-var (
-	// ErrFull is returned if the filter does not grow and has no room for the item, or if a layer has as many copies
-	// of the item as it can have: twice the bucket size, or half of that for the few items whose two buckets are the same.
-	ErrFull = scalableext.ErrFull
-
-	// ErrCannotGrow is returned, with the reason, if the filter has no room for the item and cannot grow: another
-	// layer would exceed its error rate, or the size of a layer or a filter.
-	ErrCannotGrow = scalableext.ErrCannotGrow
-
-	// errNoMemory is ErrCannotGrow for a filter with the compatible layout whose next layer would be too large.
-	errNoMemory = &roomError{ErrCannotGrow, func() string { return "too large" }}
-
-	ErrMismatch = scalableext.ErrMismatch // the filter was made with other parameters
-	ErrConfig   = scalableext.ErrConfig   // a value of a Config is out of range
-)
+// errNoMemory is ErrCannotGrow for a filter with the compatible layout whose next layer would be too large.
+var errNoMemory = &roomError{scalableext.ErrCannotGrow, func() string { return "too large" }}
 
 // roomError is ErrFull or ErrCannotGrow with the reason. It makes its text only when asked, because making text takes
 // ten times as long as finding that there is no room, and a batch keeps only one error.
@@ -296,7 +282,7 @@ func (s *stager) add(h uint64) error {
 		case i == 0 && errors.Is(err, errDuplicates):
 			g := s.c.layers[0].g
 			key, most := s.c.object.Key(), g.most(g.place(h, s.c.layers[0].blocks))
-			return &roomError{ErrFull, func() string {
+			return &roomError{scalableext.ErrFull, func() string {
 				return fmt.Sprintf("of an item of %q there are %d copies in a layer, as many as there can be", key, most)
 			}}
 		case !errors.Is(err, errFull) && !errors.Is(err, errDuplicates):
@@ -347,7 +333,7 @@ func (s *stager) grow() error {
 	newest, p, key := s.c.layers[0], s.c.chain.Params, s.c.object.Key()
 	if p.Expansion == 0 {
 		entries := s.entries(&newest)
-		return &roomError{ErrFull, func() string {
+		return &roomError{scalableext.ErrFull, func() string {
 			return fmt.Sprintf("%q has %d entries, is made for %d and does not grow", key, entries, newest.capacity)
 		}}
 	}
@@ -355,26 +341,26 @@ func (s *stager) grow() error {
 		return err
 	}
 	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
-		return &roomError{ErrCannotGrow, func() string {
+		return &roomError{scalableext.ErrCannotGrow, func() string {
 			return fmt.Sprintf("%q has %d layers, the most for capacity %d, expansion %d and error rate %.3g",
 				key, most, p.Capacity, p.Expansion, p.ErrorRate)
 		}}
 	}
 	next, err := extent{*newest.g, newest.blocks}.next(p.Expansion)
 	if err != nil {
-		return fmt.Errorf("%w: %q: %w", ErrCannotGrow, key, err)
+		return fmt.Errorf("%w: %q: %w", scalableext.ErrCannotGrow, key, err)
 	}
 	if next.room() == 0 { // the filter was imported, with a rate that no new one may have
-		return &roomError{ErrCannotGrow, func() string {
+		return &roomError{scalableext.ErrCannotGrow, func() string {
 			return fmt.Sprintf("%q has the error rate %.3g, at which a layer of %d blocks has room for no entry", key, p.ErrorRate, next.blocks)
 		}}
 	}
-	return s.growBy(next.spec(newest.maxIterations), ErrCannotGrow)
+	return s.growBy(next.spec(newest.maxIterations), scalableext.ErrCannotGrow)
 }
 
 // layersError says that a filter has as many layers as the setting allows.
 func layersError(key string, n int, most int64) error {
-	return &roomError{ErrCannotGrow, func() string {
+	return &roomError{scalableext.ErrCannotGrow, func() string {
 		return fmt.Sprintf("%q has %d layers, the setting %s is %d", key, n, maxLayersSetting, most)
 	}}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // A filter grows until a layer would be made for more than 2^40 items. Then it is full, not corrupt, even if its
@@ -38,7 +39,7 @@ func TestStager_grow_last(t *testing.T) {
 		}
 		return true, s.grow()
 	})
-	if !errors.Is(err, ErrCannotGrow) || errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), `"f" has 3 layers`) {
-		t.Errorf("grow to a fourth layer: %v, want %v", err, ErrCannotGrow)
+	if !errors.Is(err, scalableext.ErrCannotGrow) || errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), `"f" has 3 layers`) {
+		t.Errorf("grow to a fourth layer: %v, want %v", err, scalableext.ErrCannotGrow)
 	}
 }

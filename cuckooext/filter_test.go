@@ -19,6 +19,7 @@ import (
 	"github.com/sievekv/sievekv/internal/hash"
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 const raceEnabled = cuckooext.RaceEnabled
@@ -203,8 +204,8 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 	room := int(infoOf(t, f).Capacity) - 2
 	items := append([][]byte{[]byte("b")}, numbered(0, room+5)...)
 	n, added, err = stage(items)
-	if n != room+1 || !errors.Is(err, cuckooext.ErrFull) || added[0] || !added[room] || added[room+1] {
-		t.Errorf("AddIfAbsentStaged = %d, %v, want %d, %v", n, err, room+1, cuckooext.ErrFull)
+	if n != room+1 || !errors.Is(err, scalableext.ErrFull) || added[0] || !added[room] || added[room+1] {
+		t.Errorf("AddIfAbsentStaged = %d, %v, want %d, %v", n, err, room+1, scalableext.ErrFull)
 	}
 	for i, item := range items {
 		if ok, err := f.MayContain(item); ok != (i < n) || err != nil {
@@ -215,7 +216,7 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 		_, err := f.AddIfAbsentStaged(w, items, added[1:])
 		return err
 	})
-	if err == nil || errors.Is(err, cuckooext.ErrFull) {
+	if err == nil || errors.Is(err, scalableext.ErrFull) {
 		t.Errorf("with an answer too few: %v", err)
 	}
 	check(t, db)
@@ -409,7 +410,7 @@ func TestOpen_tinyBlocks(t *testing.T) {
 		switch _, err := g.Add(item); {
 		case err == nil:
 			added = append(added, item)
-		case !errors.Is(err, cuckooext.ErrCannotGrow) && !errors.Is(err, cuckooext.ErrFull):
+		case !errors.Is(err, scalableext.ErrCannotGrow) && !errors.Is(err, scalableext.ErrFull):
 			t.Fatal(err)
 		}
 	}
@@ -495,7 +496,7 @@ func TestFilter_oneBucket(t *testing.T) {
 		item = fmt.Append(nil, "copied ", i)
 		copies := [][]byte{item, item, item, item, item}
 		_, err := f.AddMany(copies, nil)
-		if errors.Is(err, cuckooext.ErrFull) {
+		if errors.Is(err, scalableext.ErrFull) {
 			break
 		}
 		must(t, err)
@@ -504,7 +505,7 @@ func TestFilter_oneBucket(t *testing.T) {
 	}
 	refused := func(when string) {
 		t.Helper()
-		if _, err := f.Add(item); !errors.Is(err, cuckooext.ErrFull) || !strings.Contains(err.Error(), "there are 4 copies") || strings.Contains(err.Error(), "scaling") {
+		if _, err := f.Add(item); !errors.Is(err, scalableext.ErrFull) || !strings.Contains(err.Error(), "there are 4 copies") || strings.Contains(err.Error(), "scaling") {
 			t.Errorf("%s: Add of a fifth copy: %v", when, err)
 		}
 	}

@@ -387,7 +387,7 @@ func (s *stager) stageKicked(l *layer) error {
 func (s *stager) growCompatible() error {
 	newest, key, expansion := s.c.layers[0], s.c.object.Key(), s.c.chain.Params.Expansion
 	if expansion == 0 {
-		return &roomError{ErrFull, func() string {
+		return &roomError{scalableext.ErrFull, func() string {
 			return fmt.Sprintf("%q has %d slots, none that the item may use, and does not grow", key, newest.capacity)
 		}}
 	}

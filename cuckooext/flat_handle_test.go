@@ -38,7 +38,7 @@ func TestCompatible_config(t *testing.T) {
 		c := compatibleConfig
 		tt.change(&c)
 		_, err := c.Planned(1)
-		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, cuckooext.ErrConfig) || !strings.Contains(err.Error(), tt.want)) {
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, scalableext.ErrConfig) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
@@ -54,14 +54,14 @@ func TestCompatible_planned(t *testing.T) {
 	}
 	c := compatibleConfig
 	c.NonScaling = true
-	if _, err := c.Planned(1000); !errors.Is(err, cuckooext.ErrFull) {
+	if _, err := c.Planned(1000); !errors.Is(err, scalableext.ErrFull) {
 		t.Errorf("1000 items, of which 1024 slots take about a half: %v", err)
 	}
 	c.NonScaling, c.Expansion = false, 32768
 	if info, err := c.Planned(1e6); err != nil || info.MaxLayers != 2 || len(info.Layers) != 2 {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if _, err := c.Planned(1 << 30); !errors.Is(err, cuckooext.ErrCannotGrow) {
+	if _, err := c.Planned(1 << 30); !errors.Is(err, scalableext.ErrCannotGrow) {
 		t.Errorf("items that no layer takes: %v", err)
 	}
 }
@@ -80,13 +80,13 @@ func TestCompatible_openOrReserve(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	native := cuckooext.Config{Capacity: 1000}
-	if err := f.OpenOrReserve(native); !errors.Is(err, cuckooext.ErrMismatch) || !strings.Contains(err.Error(), "layout is compatible, asked for native") {
+	if err := f.OpenOrReserve(native); !errors.Is(err, scalableext.ErrMismatch) || !strings.Contains(err.Error(), "layout is compatible, asked for native") {
 		t.Errorf("a native filter: %v", err)
 	}
 	if err := cuckooext.New(w.DB, "n").Reserve(native); err != nil {
 		t.Fatal(err)
 	}
-	if err := cuckooext.New(w.DB, "n").OpenOrReserve(compatibleConfig); !errors.Is(err, cuckooext.ErrMismatch) {
+	if err := cuckooext.New(w.DB, "n").OpenOrReserve(compatibleConfig); !errors.Is(err, scalableext.ErrMismatch) {
 		t.Errorf("a compatible filter: %v", err)
 	}
 	for _, change := range []func(c *cuckooext.Config){
@@ -98,7 +98,7 @@ func TestCompatible_openOrReserve(t *testing.T) {
 	} {
 		c := compatibleConfig
 		change(&c)
-		if err := f.OpenOrReserve(c); !errors.Is(err, cuckooext.ErrMismatch) {
+		if err := f.OpenOrReserve(c); !errors.Is(err, scalableext.ErrMismatch) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -159,7 +159,7 @@ func TestCompatible_manyFull(t *testing.T) {
 	}
 	items := bytes.Fields([]byte("x x x x x y"))
 	var full *scalableext.ItemError
-	if n, err := f.AddMany(items, nil); n != 1 || !errors.As(err, &full) || full.Item != 4 || !errors.Is(err, cuckooext.ErrFull) {
+	if n, err := f.AddMany(items, nil); n != 1 || !errors.As(err, &full) || full.Item != 4 || !errors.Is(err, scalableext.ErrFull) {
 		t.Errorf("AddMany = %d, %v", n, err)
 	}
 	g := cuckooext.New(w.DB, "g")
@@ -167,17 +167,17 @@ func TestCompatible_manyFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Script("CONFIG SET cf-max-expansions 1 => +OK")
-	if n, err := g.AddMany(items, nil); n != 0 || !errors.As(err, &full) || full.Item != 0 || !errors.Is(err, cuckooext.ErrCannotGrow) {
+	if n, err := g.AddMany(items, nil); n != 0 || !errors.As(err, &full) || full.Item != 0 || !errors.Is(err, scalableext.ErrCannotGrow) {
 		t.Errorf("AddMany = %d, %v", n, err)
 	}
-	if isNew, err := g.AddString("x"); isNew || !errors.Is(err, cuckooext.ErrCannotGrow) {
+	if isNew, err := g.Add([]byte("x")); isNew || !errors.Is(err, scalableext.ErrCannotGrow) {
 		t.Errorf("AddString = %t, %v", isNew, err)
 	}
 	err := w.DB.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error {
 		_, err := g.AddIfAbsentStaged(w, items, make([]bool, len(items)))
 		return err
 	})
-	if !errors.Is(err, cuckooext.ErrCannotGrow) {
+	if !errors.Is(err, scalableext.ErrCannotGrow) {
 		t.Errorf("AddIfAbsentStaged: %v", err)
 	}
 }
@@ -245,12 +245,12 @@ func TestCompatible_transaction(t *testing.T) {
 		got := p.w.DB.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error {
 			f := cuckooext.New(p.w.DB, "f").In(tx)
 			for i := range 30 {
-				if _, err := f.AddUint64(uint64(i)); err != nil {
+				if _, err := f.Add(scalableext.Uint64(uint64(i))); err != nil {
 					return err
 				}
 			}
 			for i := range 25 {
-				if found, err := f.DeleteUint64(uint64(i)); err != nil || !found {
+				if found, err := f.Delete(scalableext.Uint64(uint64(i))); err != nil || !found {
 					return fmt.Errorf("item %d: found %t, %v", i, found, err)
 				}
 			}
@@ -285,7 +285,7 @@ func TestCompatible_compactInSteps(t *testing.T) {
 		p.do("CF.ADD", fmt.Sprint(i))
 	}
 	for i := range 10_000 { // without the compactions that the model's deletions would do
-		if _, err := cuckooext.New(p.w.DB, "f").DeleteString(fmt.Sprint(i * 3)); err != nil {
+		if _, err := cuckooext.New(p.w.DB, "f").Delete([]byte(fmt.Sprint(i * 3))); err != nil {
 			t.Fatal(err)
 		}
 	}

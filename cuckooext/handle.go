@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -27,32 +26,24 @@ func New(db *kv.DB, key string) *Filter {
 	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
-// With returns a handle on the same filter that writes at another level of durability. A new handle writes at
-// Options.Durability.
+// With returns a handle on the same filter that writes at another level of durability, see sievekv.Cuckoo.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. Its level of durability is the transaction's. If the transaction is of another store, every use of the handle
-// returns kv.ErrOtherStore; a nil s is an error too.
+// In returns a handle on the same key in a transaction or snapshot. One of another store, and nil, is the error of every use.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }
 
-// Reserve makes an empty filter under the key. If the key exists, it returns kv.ErrExists, which is kv.ErrWrongType
-// too if the key does not hold a cuckoo filter. It returns ErrConfig for a Config out of range, and kv.ErrTooLarge
-// for a filter above Options.MaxFilterBytes.
+// Reserve makes an empty filter, see sievekv.Cuckoo.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
-// ReserveStaged is Reserve as part of a writer's commit. The writer must have been begun with the filter's key.
+// ReserveStaged is Reserve in a commit of w, which must have been begun with the key.
 func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.ReserveStaged(w, c.spec) }
 
-// OpenOrReserve makes the filter if it is missing. Otherwise it checks that the filter was made with these
-// parameters: if not, the error wraps ErrMismatch. It does not compare the TTL, nor the hash unless the Config names
-// one.
+// OpenOrReserve makes a missing filter, or compares, see sievekv.Cuckoo.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
-// Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
-// and returns kv.ErrWrongType.
+// Drop removes the whole filter, see sievekv.Cuckoo.
 func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 
 // MayContain reports whether the item may be in the filter: false means that it was never added, or was deleted as
@@ -69,17 +60,6 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 		return present, nil
 	}
 	return lookup(h, item)
-}
-
-// MayContainString is MayContain for a string.
-func (f *Filter) MayContainString(item string) (bool, error) {
-	return f.MayContain(scalableext.BytesOf(item))
-}
-
-// MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
-func (f *Filter) MayContainUint64(item uint64) (bool, error) {
-	b := scalableext.LittleEndian(item)
-	return f.MayContain(b[:])
 }
 
 // Touch counts a lookup for the cache.
@@ -120,28 +100,10 @@ func (f *Filter) Count(item []byte) (int, error) {
 	return n, nil
 }
 
-// CountString is Count for a string.
-func (f *Filter) CountString(item string) (int, error) { return f.Count(scalableext.BytesOf(item)) }
-
-// CountUint64 is Count for the 8 bytes of item in little-endian order.
-func (f *Filter) CountUint64(item uint64) (int, error) {
-	b := scalableext.LittleEndian(item)
-	return f.Count(b[:])
-}
-
 // Add adds one more copy of an item, and reports whether it was absent; false means that it may have been present. If
 // there is no room, the error is ErrFull or ErrCannotGrow.
 func (f *Filter) Add(item []byte) (bool, error) {
 	return f.adding(nil, func(s *stager) (bool, error) { return s.addAgain(s.c.hash.Sum(item)) })
-}
-
-// AddString is Add for a string.
-func (f *Filter) AddString(item string) (bool, error) { return f.Add(scalableext.BytesOf(item)) }
-
-// AddUint64 is Add for the 8 bytes of item in little-endian order.
-func (f *Filter) AddUint64(item uint64) (bool, error) {
-	b := scalableext.LittleEndian(item)
-	return f.Add(b[:])
 }
 
 // AddIfAbsent adds an item unless it may be present, and reports whether it did. If it did not, the item may be absent
@@ -170,31 +132,11 @@ func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 	return f.adding(spec, func(s *stager) (bool, error) { return s.addIfAbsent(s.c.hash.Sum(item)) })
 }
 
-// AddIfAbsentString is AddIfAbsent for a string.
-func (f *Filter) AddIfAbsentString(item string) (bool, error) {
-	return f.AddIfAbsent(scalableext.BytesOf(item))
-}
-
-// AddIfAbsentUint64 is AddIfAbsent for the 8 bytes of item in little-endian order.
-func (f *Filter) AddIfAbsentUint64(item uint64) (bool, error) {
-	b := scalableext.LittleEndian(item)
-	return f.AddIfAbsent(b[:])
-}
-
 // Delete deletes one copy of an item, and reports whether there was one. Only delete items that were added: deleting
 // an item that was never added can, at the false-positive rate, remove the entry of another item and cause false
 // negatives.
 func (f *Filter) Delete(item []byte) (bool, error) {
 	return f.change(nil, func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
-}
-
-// DeleteString is Delete for a string.
-func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete(scalableext.BytesOf(item)) }
-
-// DeleteUint64 is Delete for the 8 bytes of item in little-endian order.
-func (f *Filter) DeleteUint64(item uint64) (bool, error) {
-	b := scalableext.LittleEndian(item)
-	return f.Delete(b[:])
 }
 
 // change makes a commit of one change.
@@ -262,23 +204,9 @@ const entryBytes = operandBytes + 8*slotBytes
 // other error ends it: the items of earlier commits are added, and the ItemError is for the first item of the others.
 // After kv.ErrFailed the outcome of that commit is unknown.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
-	return addMany(f, items, added, hash.Function.Sum)
-}
-
-// AddManyString is AddMany for strings.
-func (f *Filter) AddManyString(items []string, added []bool) (n int, err error) {
-	return addMany(f, items, added, hash.Function.SumString)
-}
-
-// AddManyUint64 is AddMany for the 8 bytes of each item in little-endian order.
-func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) {
-	return addMany(f, items, added, hash.Function.SumUint64)
-}
-
-func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
 	var full error
 	start := 0
-	n, err = scalableext.EachBatch(items, added, f.h.BatchSize(entryBytes), func(items []T, added []bool) (int, error) {
+	n, err = scalableext.EachBatch(items, added, f.h.BatchSize(entryBytes), func(items [][]byte, added []bool) (int, error) {
 		done := len(items)
 		_, err := f.adding(nil, func(s *stager) (_ bool, err error) {
 			enough := s.enough(f.h)
@@ -287,7 +215,7 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 					done = i
 					break
 				}
-				switch added[i], err = s.addAgain(sum(s.c.hash, item)); {
+				switch added[i], err = s.addAgain(s.c.hash.Sum(item)); {
 				case err == nil:
 				case !scalableext.NoRoom(err):
 					return false, err
@@ -316,26 +244,12 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 // how many of deleted are true. deleted may be nil; otherwise it must be as long as items. Its commits are like those
 // of AddMany. An error is an *scalableext.ItemError for the first item that was not tried. See Delete.
 func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
-	return deleteMany(f, items, deleted, hash.Function.Sum)
-}
-
-// DeleteManyString is DeleteMany for strings.
-func (f *Filter) DeleteManyString(items []string, deleted []bool) (n int, err error) {
-	return deleteMany(f, items, deleted, hash.Function.SumString)
-}
-
-// DeleteManyUint64 is DeleteMany for the 8 bytes of each item in little-endian order.
-func (f *Filter) DeleteManyUint64(items []uint64, deleted []bool) (n int, err error) {
-	return deleteMany(f, items, deleted, hash.Function.SumUint64)
-}
-
-func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.ChangeMany(f.h, f.level, items, deleted, f.h.BatchSize(entryBytes), func(w *kv.Writer, items []T, deleted []bool) (int, error) {
+	return scalableext.ChangeMany(f.h, f.level, items, deleted, f.h.BatchSize(entryBytes), func(w *kv.Writer, items [][]byte, deleted []bool) (int, error) {
 		c, err := f.h.Staged(w)
 		if err != nil {
 			return 0, err
 		}
-		return scalableext.StageMany(f.h, items, deleted, c.hash, sum, nil, newStager(w, c).remove)
+		return scalableext.StageMany(f.h, items, deleted, c.hash, nil, newStager(w, c).remove)
 	})
 }
 
@@ -355,28 +269,14 @@ func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (
 	if err := s.mayAdd(); err != nil {
 		return 0, err
 	}
-	return scalableext.StageMany(f.h, items, added, c.hash, hash.Function.Sum, nil, s.addIfAbsent)
+	return scalableext.StageMany(f.h, items, added, c.hash, nil, s.addIfAbsent)
 }
 
 // MayContainMany sets present[i] to what MayContain returns for items[i]. present must be as long as items. After an
 // error all are true.
 func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
-	return mayContainMany(f, items, present, hash.Function.Sum)
-}
-
-// MayContainManyString is MayContainMany for strings.
-func (f *Filter) MayContainManyString(items []string, present []bool) error {
-	return mayContainMany(f, items, present, hash.Function.SumString)
-}
-
-// MayContainManyUint64 is MayContainMany for the 8 bytes of each item in little-endian order.
-func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
-	return mayContainMany(f, items, present, hash.Function.SumUint64)
-}
-
-func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
 	return f.h.MayContainMany(len(items), present, func(r kv.Reader, c *filter) error {
-		return scalableext.LookMany(f.h, c, r, items, present, c.hash, sum)
+		return scalableext.LookMany(f.h, c, r, items, present, c.hash)
 	})
 }
 

@@ -169,12 +169,12 @@ func (c Config) Planned(items uint64) (Info, error) {
 			i.ExpectedRate = p.g.expectedRate(i.Layers)
 			return i, nil
 		case i.Expansion == 0:
-			return Info{}, ErrFull
+			return Info{}, scalableext.ErrFull
 		case len(i.Layers) == i.MaxLayers:
-			return Info{}, ErrCannotGrow
+			return Info{}, scalableext.ErrCannotGrow
 		}
 		if e, err = e.next(i.Expansion); err != nil {
-			return Info{}, ErrCannotGrow
+			return Info{}, scalableext.ErrCannotGrow
 		}
 	}
 }
@@ -196,9 +196,9 @@ func (i Info) fillCompatible(g *geometry, slots uint64) (Info, error) {
 			i.ExpectedRate = g.expectedRate(i.Layers)
 			return i, nil
 		case i.Expansion == 0:
-			return Info{}, ErrFull
+			return Info{}, scalableext.ErrFull
 		case len(i.Layers) == i.MaxLayers:
-			return Info{}, ErrCannotGrow
+			return Info{}, scalableext.ErrCannotGrow
 		}
 	}
 }

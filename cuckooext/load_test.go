@@ -347,7 +347,7 @@ CF.DEBUG f => "bktsize:2 buckets:8 items:5 ..."`)
 		beginLoad(t, w)
 		look := func(tx *kv.Transaction) error {
 			f := cuckooext.New(w.DB, "f").In(tx)
-			if _, err := f.MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
+			if _, err := f.MayContain([]byte("x")); !errors.Is(err, kv.ErrNotFound) {
 				t.Errorf("MayContain: %v", err)
 			}
 			if _, err := f.Info(); !errors.Is(err, kv.ErrNotFound) {

@@ -18,7 +18,7 @@ func TestShadow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			shadow.Run(t, shadow.Filters[*Filter, Config]{
-				Module: Module(), New: New, Config: config, Slots: true, Keeps: config.Capacity > 200, Full: []error{ErrFull}, Begin: beginShadow,
+				Module: Module(), New: New, Config: config, Slots: true, Keeps: config.Capacity > 200, Full: []error{scalableext.ErrFull}, Begin: beginShadow,
 			})
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // A filter of ten items takes at most 256 bytes of memory, at any error rate.
@@ -159,7 +160,7 @@ func testFixedRate(t *testing.T, capacity uint64, rate float64, filters int) {
 		db := open(t, kv.Options{Durability: kv.NoSync, Seed: uint64(seed + 1)})
 		f := cuckooext.New(db, "f")
 		must(t, f.Reserve(cuckooext.Config{Capacity: capacity, ErrorRate: rate, NonScaling: true}))
-		if _, err := addMany(f, numbered(0, int(infoOf(t, f).Capacity))); err != nil && !errors.Is(err, cuckooext.ErrFull) { // one in a hundred is full early
+		if _, err := addMany(f, numbered(0, int(infoOf(t, f).Capacity))); err != nil && !errors.Is(err, scalableext.ErrFull) { // one in a hundred is full early
 			t.Fatal(err)
 		}
 		hits += falsePositives(t, f, probes)

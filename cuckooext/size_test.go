@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // numbered returns items first to first+n-1.
@@ -72,8 +73,8 @@ func TestFilter_Add_oneItem(t *testing.T) {
 	for done := 0; done < adds; done += len(hot) {
 		n, err := addMany(f, hot)
 		added += n
-		if !errors.Is(err, cuckooext.ErrFull) {
-			t.Fatalf("AddMany of copies = %d, %v, want %v", n, err, cuckooext.ErrFull)
+		if !errors.Is(err, scalableext.ErrFull) {
+			t.Fatalf("AddMany of copies = %d, %v, want %v", n, err, scalableext.ErrFull)
 		}
 		if done == adds/2/len(hot)*len(hot) {
 			if n, err := addMany(f, others); n != len(others) || err != nil {
@@ -82,15 +83,15 @@ func TestFilter_Add_oneItem(t *testing.T) {
 		}
 	}
 	info := infoOf(t, f)
-	count, err := f.CountString("hot")
+	count, err := f.Count([]byte("hot"))
 	if most := 8 * len(info.Layers); err != nil || added > most || count != added {
 		t.Errorf("%d adds took %d slots (%v), and CountString is %d; want at most %d", adds, added, err, count, most)
 	}
 	if len(info.Layers) != 3 || info.Items != uint64(len(others)+added) {
 		t.Errorf("%d items in %d layers, want %d in 3", info.Items, len(info.Layers), len(others)+added)
 	}
-	if _, err := f.AddString("hot"); !errors.Is(err, cuckooext.ErrFull) {
-		t.Errorf("Add of a further copy: %v, want %v", err, cuckooext.ErrFull)
+	if _, err := f.Add([]byte("hot")); !errors.Is(err, scalableext.ErrFull) {
+		t.Errorf("Add of a further copy: %v, want %v", err, scalableext.ErrFull)
 	}
 	check(t, db)
 }

@@ -195,7 +195,7 @@ func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 
 // next returns the layer after one: expansion times as many blocks, a whole multiple, which deleting needs (blockOf). After a
 // short block it is the fewest whole ones that have at least expansion times its buckets. The error wraps
-// scalableext.ErrCannotGrow.
+// ErrCannotGrow.
 func (e extent) next(expansion uint32) (extent, error) {
 	if expansion == 0 || e.blocks > maxBlocks/uint64(expansion) {
 		return extent{}, fmt.Errorf("%w: newest layer has %d blocks, expansion is %d, a layer has at most %d blocks",

@@ -184,8 +184,8 @@ func TestPages_numbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.has(at("seen"), fmt.Sprintf("Distinct items, estimated %d", info.Distinct), "BF.RESERVE seen 0.001 1000 NONSCALING", "nearly full", "keyed, native",
-		`db.Bloom("seen").OpenOrReserve(sievekv.BloomConfig{ Capacity: 1000, ErrorRate: 0.001, NonScaling: true, })`, "It does not grow")
-	w.has(at("recent"), "WINDOW 3600 SLICES 4", "Window: 1*time.Hour", "Slices, the oldest first", "It forgets items that were not added for 60 min.", "in 75 min")
+		`db.Bloom("seen").OpenOrReserve(sievekv.Capacity(1000, 0.001), &sievekv.BloomConfig{ NonScaling: true, })`, "It does not grow")
+	w.has(at("recent"), "WINDOW 3600 SLICES 4", "sievekv.Window(1*time.Hour, ", "Slices, the oldest first", "It forgets items that were not added for 60 min.", "in 75 min")
 	w.has(at("grown"), fmt.Sprintf("It has grown to %d layers", len(w.stats("grown")["layers"].Elems())), "EXPANSION 2", "layer 0, 1 block ")
 	w.has("/", "5 filters", "Nearly full: 1", "Grown: 1", "Never asked: 3")
 	w.has("/busy", "seen Bloom")

@@ -42,6 +42,10 @@ func (g *goFields) add(name string, value any) { *g = append(*g, fmt.Sprintf("%s
 
 func float(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
+func goCapacity(items uint64, rate float64) string {
+	return fmt.Sprintf("sievekv.Capacity(%d, %s)", items, float(rate))
+}
+
 // madeBloom returns how a Bloom filter is made, where filters have a log of at most usual bytes unless they ask for another.
 func madeBloom(i bloomext.Info, usual uint64) made {
 	m := made{bloom: bloomext.Config{Capacity: i.Asked, ErrorRate: i.ErrorRate, Expansion: i.Expansion, NonScaling: i.Expansion == 0 && i.Window == 0 && i.Last == 0, Layout: i.Layout, Window: i.Window, Last: i.Last}}
@@ -51,16 +55,16 @@ func madeBloom(i bloomext.Info, usual uint64) made {
 		return m
 	}
 	words := arguments{"BF.RESERVE", keyPlace, float(c.ErrorRate), fmt.Sprint(c.Capacity)}
-	fields := goFields{fmt.Sprintf("Capacity: %d", c.Capacity), "ErrorRate: " + float(c.ErrorRate)}
+	size, fields := goCapacity(c.Capacity, c.ErrorRate), goFields{}
 	switch slices := slicesOf(i); {
 	case i.Window != 0 || i.Last != 0:
 		c.Expansion, c.Slices = 0, slices
 		if i.Window != 0 {
 			words.add("WINDOW", float(i.Window.Seconds()))
-			fields.add("Window", goDuration(i.Window))
+			size = fmt.Sprintf("sievekv.Window(%s, %d, %s)", goDuration(i.Window), c.Capacity, float(c.ErrorRate))
 		} else {
 			words.add("LAST", i.Last)
-			fields.add("Last", i.Last)
+			size = fmt.Sprintf("sievekv.Last(%d, %s)", i.Last, float(c.ErrorRate))
 		}
 		if slices != 0 {
 			words.add("SLICES", slices)
@@ -79,7 +83,7 @@ func madeBloom(i bloomext.Info, usual uint64) made {
 		words.add("EXPANSION", i.Expansion)
 		fields.add("Expansion", i.Expansion)
 	}
-	m.finish(words, fields, "bf-layout", "Bloom", "BloomConfig", i.Hash, i.Layout)
+	m.finish(words, size, fields, "bf-layout", "Bloom", i.Hash, i.Layout)
 	return m
 }
 
@@ -102,7 +106,7 @@ func madeCuckoo(i cuckooext.Info) made {
 	m := made{cuckoo: cuckooext.Config{Capacity: i.Asked, BucketSize: i.BucketSize, MaxIterations: i.MaxIterations, Expansion: i.Expansion, NonScaling: i.Expansion == 0, Layout: i.Layout}}
 	words := arguments{"CF.RESERVE", keyPlace, fmt.Sprint(i.Asked)}
 	words.add("BUCKETSIZE", i.BucketSize, "MAXITERATIONS", i.MaxIterations, "EXPANSION", i.Expansion)
-	fields := goFields{fmt.Sprintf("Capacity: %d", i.Asked)}
+	fields := goFields{}
 	fields.add("BucketSize", i.BucketSize)
 	fields.add("MaxIterations", i.MaxIterations)
 	if i.Expansion == 0 {
@@ -114,9 +118,8 @@ func madeCuckoo(i cuckooext.Info) made {
 	if unrated, err := m.cuckoo.Planned(1); i.Layout == scalableext.LayoutNative && (err != nil || unrated.ErrorRate != i.ErrorRate || unrated.FingerprintBits != i.FingerprintBits) {
 		m.cuckoo.ErrorRate = i.ErrorRate
 		words.add("ERROR", float(i.ErrorRate))
-		fields.add("ErrorRate", float(i.ErrorRate))
 	}
-	m.finish(words, fields, "cf-layout", "Cuckoo", "CuckooConfig", i.Hash, i.Layout)
+	m.finish(words, goCapacity(i.Asked, m.cuckoo.ErrorRate), fields, "cf-layout", "Cuckoo", i.Hash, i.Layout)
 	return m
 }
 
@@ -127,7 +130,7 @@ func madeCounting(i countingext.Info) made {
 	}
 	m := made{counting: countingext.Config{Capacity: capacity, ErrorRate: i.ErrorRate, Expansion: i.Expansion, NonScaling: i.Expansion == 0}}
 	words := arguments{"CBF.RESERVE", keyPlace, float(i.ErrorRate), fmt.Sprint(capacity)}
-	fields := goFields{fmt.Sprintf("Capacity: %d", capacity), "ErrorRate: " + float(i.ErrorRate)}
+	fields := goFields{}
 	if i.Expansion == 0 {
 		words.add("NONSCALING")
 		fields.add("NonScaling", true)
@@ -135,14 +138,14 @@ func madeCounting(i countingext.Info) made {
 		words.add("EXPANSION", i.Expansion)
 		fields.add("Expansion", i.Expansion)
 	}
-	m.finish(words, fields, "", "Counting", "CountingConfig", i.Hash, scalableext.LayoutNative)
+	m.finish(words, goCapacity(capacity, i.ErrorRate), fields, "", "Counting", i.Hash, scalableext.LayoutNative)
 	return m
 }
 
 // keyPlace stands for the key, which only a page knows.
 const keyPlace = "\x00"
 
-func (m *made) finish(words arguments, fields goFields, setting, handle, config string, kind hash.Kind, layout scalableext.Layout) {
+func (m *made) finish(words arguments, size string, fields goFields, setting, handle string, kind hash.Kind, layout scalableext.Layout) {
 	if kind == hash.XXH64 {
 		words.add("HASH", "XXH64")
 		fields.add("Hash", "sievekv.HashXXH64")
@@ -153,7 +156,11 @@ func (m *made) finish(words arguments, fields goFields, setting, handle, config 
 		fields.add("Layout", "sievekv.LayoutCompatible")
 	}
 	m.Command = strings.Join(words, " ")
-	m.Go = fmt.Sprintf("err := db.%s(%s).OpenOrReserve(sievekv.%s{\n\t%s,\n})", handle, keyPlace, config, strings.Join(fields, ",\n\t"))
+	config := "nil"
+	if len(fields) > 0 {
+		config = fmt.Sprintf("&sievekv.%sConfig{\n\t%s,\n}", handle, strings.Join(fields, ",\n\t"))
+	}
+	m.Go = fmt.Sprintf("err := db.%s(%s).OpenOrReserve(%s, %s)", handle, keyPlace, size, config)
 }
 
 // named returns how the filter is made under a key.

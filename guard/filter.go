@@ -148,11 +148,11 @@ func (g *Guard) reserve(tx *sievekv.Tx, key string) error {
 	capacity, rate := g.opts.Capacity, g.opts.ErrorRate
 	switch g.opts.Filter {
 	case Cuckoo:
-		return tx.Cuckoo(key).OpenOrReserve(sievekv.CuckooConfig{Capacity: capacity, ErrorRate: rate})
+		return tx.Cuckoo(key).OpenOrReserve(sievekv.Capacity(capacity, rate), nil)
 	case Counting:
-		return tx.Counting(key).OpenOrReserve(sievekv.CountingConfig{Capacity: capacity, ErrorRate: rate})
+		return tx.Counting(key).OpenOrReserve(sievekv.Capacity(capacity, rate), nil)
 	}
-	return tx.Bloom(key).OpenOrReserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: rate})
+	return tx.Bloom(key).OpenOrReserve(sievekv.Capacity(capacity, rate), nil)
 }
 
 // deletes reports whether ids can be deleted from the filter.

@@ -32,7 +32,7 @@ func TestPut_otherKeys(t *testing.T) {
 			w.check(put("a"))
 			if filter != guard.Bloom {
 				w.check(w.db.Set("guard:users:id:damaged", []byte{0xff}))
-				w.check(w.db.Bloom("guard:users:id:other").Reserve(sievekv.BloomConfig{Capacity: 10, ErrorRate: 0.1}))
+				w.check(w.db.Bloom("guard:users:id:other").Reserve(sievekv.Capacity(10, 0.1), nil))
 				if err := put("damaged"); !errors.Is(err, sievekv.ErrCorrupt) {
 					t.Errorf("%s: a record that ends early: %v", filter, err)
 				}
@@ -158,7 +158,7 @@ func TestWarm_duringPut(t *testing.T) {
 // A key of OnceTx that holds something else is an error, and nothing runs.
 func TestOnceTx_otherType(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.check(w.db.Bloom(guard.OnceKey("a")).Reserve(sievekv.BloomConfig{Capacity: 10, ErrorRate: 0.1}))
+		w.check(w.db.Bloom(guard.OnceKey("a")).Reserve(sievekv.Capacity(10, 0.1), nil))
 		_, err := guard.OnceTx(w.Context(), w.db, "a", time.Minute, func(*sievekv.Tx) (int, error) {
 			t.Error("it runs")
 			return 1, nil

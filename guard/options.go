@@ -203,11 +203,11 @@ func (o *Options) checkFilter() (errs []error) {
 func (o *Options) planned(capacity uint64, rate float64) (err error) {
 	switch o.Filter {
 	case Cuckoo:
-		_, err = sievekv.CuckooConfig{Capacity: capacity, ErrorRate: rate}.Planned(1)
+		_, err = sievekv.CuckooConfig{}.Planned(sievekv.Capacity(capacity, rate), 1)
 	case Counting:
-		_, err = sievekv.CountingConfig{Capacity: capacity, ErrorRate: rate}.Planned(1)
+		_, err = sievekv.CountingConfig{}.Planned(sievekv.Capacity(capacity, rate), 1)
 	default: // also if there is no such type of filter: the limits of Capacity and ErrorRate are about the same for all
-		_, err = sievekv.BloomConfig{Capacity: capacity, ErrorRate: rate}.Planned(1)
+		_, err = sievekv.BloomConfig{}.Planned(sievekv.Capacity(capacity, rate), 1)
 	}
 	return err
 }

@@ -103,6 +103,9 @@ var (
 	// ErrStringTooLong is returned for strings above 512 MiB.
 	ErrStringTooLong = errors.New("kv: string exceeds maximum allowed size (proto-max-bulk-len)")
 
+	// ErrNotDirectory is returned by Open for a path that is no directory, such as a file.
+	ErrNotDirectory = errors.New("kv: not a directory")
+
 	// ErrOptions is returned for options that are out of range or exclude each other. The message lists them all.
 	ErrOptions = errors.New("kv: bad options")
 )

@@ -15,8 +15,8 @@ import (
 
 // Open opens the store in dir. It creates dir and the store if they do not exist. Nil options mean the defaults.
 // Whatever the umask, only the user of the process can use what Open creates: modes 0700 and 0600. The errors are
-// ErrOptions, ErrLocked, ErrUnfinished, ErrStray, ErrMember, ErrNotExist (only with MustExist or ReadOnly),
-// ErrUnsupportedVersion, ErrCorrupt, ErrFailed and errors of the file system.
+// ErrOptions, ErrNotDirectory, ErrLocked, ErrUnfinished, ErrStray, ErrMember, ErrNotExist (only with MustExist or
+// ReadOnly), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and errors of the file system.
 func Open(dir string, options *Options) (*DB, error) {
 	opts, err := options.withDefaults()
 	if err != nil {
@@ -26,7 +26,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		return nil, fmt.Errorf(`%w: the directory is "": name one, or set InMemory`, ErrOptions)
 	}
 	if info, err := opts.FS.Stat(dir); !opts.InMemory && err == nil && !info.IsDir() { // to open a named pipe could take for ever
-		return nil, fmt.Errorf("kv: open %s: it is no directory", dir)
+		return nil, fmt.Errorf("%w: %s", ErrNotDirectory, dir)
 	}
 	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1)}
 	db.clock = db.Now

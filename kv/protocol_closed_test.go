@@ -25,7 +25,7 @@ func TestRead_movedAfterClosing(t *testing.T) {
 	s.forget("f")
 
 	newest := s.next("load: begun")
-	looking := s.begin(func() error { return wantPresent(f.MayContainString("0")) })
+	looking := s.begin(func() error { return wantPresent(f.MayContain([]byte("0"))) })
 	looking.reaches(newest)
 	older := s.next("load: begun")
 	newest.release()
@@ -54,7 +54,7 @@ func TestRead_closedBetweenBlocks(t *testing.T) {
 	s.wantLayers("f", 2)
 	absent := "absent"
 	for n := 1; ; n++ { // a lookup that finds something ends at the first block
-		if found, err := f.MayContainString(absent); err != nil || !found {
+		if found, err := f.MayContain([]byte(absent)); err != nil || !found {
 			s.must(err)
 			break
 		}
@@ -65,7 +65,7 @@ func TestRead_closedBetweenBlocks(t *testing.T) {
 	s.each("read: again", func() { lookups.Add(1) })
 	begun := s.next("load: begun")
 	looking := s.begin(func() error {
-		_, err := f.MayContainString(absent)
+		_, err := f.MayContain([]byte(absent))
 		return err
 	})
 	looking.reaches(begun)

@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // logFS is a file system on which syncs of the log can be held, at "log: sync"
@@ -81,21 +82,21 @@ var repeated = map[string]struct {
 		func(s *store) error {
 			// A handle that knows the filter answers from memory.
 			f := bloomext.New(s.DB, "f")
-			if _, err := f.MayContainString("x"); err != nil {
+			if _, err := f.MayContain([]byte("x")); err != nil {
 				return err
 			}
-			_, err := f.AddString("x")
+			_, err := f.Add([]byte("x"))
 			return err
 		},
-		func(s *store) (bool, error) { return bloomext.New(s.DB, "f").MayContainString("x") },
+		func(s *store) (bool, error) { return bloomext.New(s.DB, "f").MayContain([]byte("x")) },
 	},
 	"BF batch": {
 		"f",
 		func(s *store) error {
-			_, err := bloomext.New(s.DB, "f").AddManyString([]string{"x", "y"}, make([]bool, 2))
+			_, err := bloomext.New(s.DB, "f").AddMany(scalableext.BytesOfAll([]string{"x", "y"}), make([]bool, 2))
 			return err
 		},
-		func(s *store) (bool, error) { return bloomext.New(s.DB, "f").MayContainString("y") },
+		func(s *store) (bool, error) { return bloomext.New(s.DB, "f").MayContain([]byte("y")) },
 	},
 	"BF reserve": {
 		"g",
@@ -257,11 +258,11 @@ func (s *crashStore) wantDurableOnceAcknowledged(key string, blk uint64, positio
 // syncs are the ways to sync the log. Each syncs a log that has something new.
 var syncs = map[string]func(s *store) error{
 	"a commit's own": func(s *store) error {
-		_, err := bloomext.New(s.DB, "f").AddString("other")
+		_, err := bloomext.New(s.DB, "f").Add([]byte("other"))
 		return err
 	},
 	"shared": func(s *store) error {
-		if _, err := bloomext.New(s.DB, "f").With(kv.NoSync).AddString("other"); err != nil {
+		if _, err := bloomext.New(s.DB, "f").With(kv.NoSync).Add([]byte("other")); err != nil {
 			return err
 		}
 		return s.Sync()

@@ -55,7 +55,7 @@ func (f *flat) fill(bucket uint64) (items []string) {
 	f.t.Helper()
 	for range f.size {
 		item := f.item(func(item string) bool { return f.first(item) == bucket && f.second(item) != bucket })
-		if _, err := f.AddString(item); err != nil {
+		if _, err := f.Add([]byte(item)); err != nil {
 			f.t.Fatal(err)
 		}
 		items = append(items, item)
@@ -96,7 +96,7 @@ func TestFlat_lookupDuringCommit(t *testing.T) {
 			s.wantLayers("f", 2)
 			s.must(f.add(item))
 			f.fill(f.second(item))
-			_, err := f.DeleteString(inOlder[0])
+			_, err := f.Delete([]byte(inOlder[0]))
 			s.must(err)
 			return f, f.item(func(other string) bool {
 				return f.first(other) == f.first(item) && f.second(other)/flatBlock != f.first(item)/flatBlock
@@ -108,7 +108,7 @@ func TestFlat_lookupDuringCommit(t *testing.T) {
 				s := openStore(t, inMemory())
 				f, item := scene(s)
 				s.forget("f")
-				if there, err := f.MayContainString(item); err != nil || there { // this makes its blocks resident
+				if there, err := f.MayContain([]byte(item)); err != nil || there { // this makes its blocks resident
 					t.Fatal(there, err)
 				}
 				applied, waiting := s.next("commit: applied"), s.next("apply: wanted")
@@ -118,7 +118,7 @@ func TestFlat_lookupDuringCommit(t *testing.T) {
 					s.forget("f")
 				}
 				looking := s.begin(func() error {
-					there, err := f.MayContainString(item)
+					there, err := f.MayContain([]byte(item))
 					if err == nil && !there {
 						err = errors.New("an item is not found after its commit")
 					}
@@ -138,7 +138,7 @@ func TestFlat_lookupDuringCommit(t *testing.T) {
 }
 
 func (f *flat) add(item string) error {
-	_, err := f.AddString(item)
+	_, err := f.Add([]byte(item))
 	return err
 }
 
@@ -149,7 +149,7 @@ func TestFlat_kickedDuringLookup(t *testing.T) {
 	item := f.item(func(item string) bool { return f.first(item)/flatBlock != f.second(item)/flatBlock })
 	before := f.fill(f.first(item))
 	s.must(f.add(item)) // in its second bucket
-	_, err := f.DeleteString(before[0])
+	_, err := f.Delete([]byte(before[0]))
 	s.must(err)
 	kicker := f.item(func(other string) bool {
 		return f.first(other) == f.second(item) && f.second(other) != f.first(item) && f.second(other) != f.first(other) && fingerprint(other) != fingerprint(item)
@@ -165,7 +165,7 @@ func TestFlat_kickedDuringLookup(t *testing.T) {
 	s.forget("f")
 	first := s.next("load: begun")
 	looking := s.begin(func() error {
-		there, err := f.MayContainString(item)
+		there, err := f.MayContain([]byte(item))
 		if err == nil && !there {
 			err = errors.New("an entry that moves during a lookup is not found")
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // crowd are writers that each add the items 1, 2, 3 and so on to a filter of its own, and
@@ -74,7 +75,7 @@ func (c *crowd) write(w *crowdWriter, random *rand.Rand) {
 		case 1:
 			level = kv.EverySec
 		}
-		if added, err := f.With(level).AddUint64(n); err != nil || !added {
+		if added, err := f.With(level).Add(scalableext.Uint64(n)); err != nil || !added {
 			c.t.Errorf("%s: adding %d: %t, %v", w.key, n, added, err)
 			return
 		}
@@ -86,7 +87,7 @@ func (c *crowd) write(w *crowdWriter, random *rand.Rand) {
 		switch random.IntN(400) {
 		case 0, 1, 2, 3: // that it is known, told under Always, survives a crash
 			known := 1 + random.Uint64N(n)
-			added, aerr := f.With(kv.Always).AddUint64(known)
+			added, aerr := f.With(kv.Always).Add(scalableext.Uint64(known))
 			if err = aerr; added {
 				err = errors.Join(err, fmt.Errorf("item %d of %d is new", known, n))
 			}
@@ -135,7 +136,7 @@ func (c *crowd) look(random *rand.Rand) {
 		return
 	}
 	item := n - random.Uint64N(min(n, 40))
-	if there, err := bloomext.New(c.DB, w.key).MayContainUint64(item); !there {
+	if there, err := bloomext.New(c.DB, w.key).MayContain(scalableext.Uint64(item)); !there {
 		c.t.Errorf("%s: item %d of %d is lost: %v", w.key, item, n, err)
 	}
 }
@@ -175,7 +176,7 @@ func countTo(f *bloomext.Filter, around uint64) (n uint64, err error) {
 	}
 	n = info.Items
 	for item := max(1, n-min(n, around)); item <= n+around; item++ {
-		there, err := f.MayContainUint64(item)
+		there, err := f.MayContain(scalableext.Uint64(item))
 		if err == nil && there != (item <= n) {
 			err = fmt.Errorf("of %d items, %d is there: %t", n, item, there)
 		}

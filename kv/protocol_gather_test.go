@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 func openGathered(t *testing.T) *store {
@@ -41,7 +42,7 @@ func (s *store) holdDrain() (draining *task, taken *stop) {
 
 func (s *store) mustAdd(level kv.Durability, key, item string, want bool) {
 	s.t.Helper()
-	added, err := bloomext.New(s.DB, key).With(level).AddString(item)
+	added, err := bloomext.New(s.DB, key).With(level).Add([]byte(item))
 	s.must(err)
 	if added != want {
 		s.t.Errorf("adding %q: %t, want %t", item, added, want)
@@ -50,7 +51,7 @@ func (s *store) mustAdd(level kv.Durability, key, item string, want bool) {
 
 func (s *store) wantItem(key, item string) {
 	s.t.Helper()
-	there, err := bloomext.New(s.DB, key).MayContainString(item)
+	there, err := bloomext.New(s.DB, key).MayContain([]byte(item))
 	s.must(err)
 	if !there {
 		s.t.Errorf("item %q is lost", item)
@@ -218,7 +219,7 @@ func TestGather_view(t *testing.T) {
 	s.mustAdd(kv.NoSync, "f", "y", true)
 	for range 2 { // from memory, then from the snapshot
 		for item, want := range map[string]bool{"x": true, "y": false} {
-			there, err := bloomext.New(s.DB, "f").In(view).MayContainString(item)
+			there, err := bloomext.New(s.DB, "f").In(view).MayContain([]byte(item))
 			s.must(err)
 			if there != want {
 				t.Errorf("the view has %q: %t, want %t", item, there, want)
@@ -241,9 +242,9 @@ func TestGather_acknowledge(t *testing.T) {
 	}{
 		{"item known", func(s *crashStore) {
 			f := bloomext.New(s.DB, "f")
-			there, err := f.MayContainString("x") // the handle finds the filter
+			there, err := f.MayContain([]byte("x")) // the handle finds the filter
 			s.must(err)
-			added, err := f.With(kv.Always).AddString("x")
+			added, err := f.With(kv.Always).Add([]byte("x"))
 			s.must(err)
 			if !there || added {
 				t.Errorf("an item that was added: %t, %t", there, added)
@@ -252,14 +253,14 @@ func TestGather_acknowledge(t *testing.T) {
 		{"item known to an object opened since", func(s *crashStore) {
 			s.closeObject("f")
 			f := bloomext.New(s.DB, "f")
-			_, err := f.MayContainString("x")
+			_, err := f.MayContain([]byte("x"))
 			s.must(err)
 			s.wantGathered(1)
-			_, err = f.With(kv.Always).AddString("x")
+			_, err = f.With(kv.Always).Add([]byte("x"))
 			s.must(err)
 		}},
 		{"filter full", func(s *crashStore) {
-			if _, err := bloomext.New(s.DB, "f").With(kv.Always).AddString("y"); !errors.Is(err, bloomext.ErrFull) {
+			if _, err := bloomext.New(s.DB, "f").With(kv.Always).Add([]byte("y")); !errors.Is(err, scalableext.ErrFull) {
 				t.Errorf("adding to a full filter: %v", err)
 			}
 		}},
@@ -375,7 +376,7 @@ func TestGather_held(t *testing.T) {
 	for i, f := range filters {
 		adding[i] = s.begin(func() error {
 			for item := range uint64(each) {
-				if _, err := f.AddUint64(item); err != nil {
+				if _, err := f.Add(scalableext.Uint64(item)); err != nil {
 					return err
 				}
 			}
@@ -394,7 +395,7 @@ func TestGather_held(t *testing.T) {
 	for i, f := range filters {
 		adding[i].wait()
 		for item := range uint64(each) {
-			if there, err := f.MayContainUint64(item); !there || err != nil {
+			if there, err := f.MayContain(scalableext.Uint64(item)); !there || err != nil {
 				t.Fatalf("item %d of filter %d: %t, %v", item, i, there, err)
 			}
 		}
@@ -408,12 +409,12 @@ func TestGather_drainedMeanwhile(t *testing.T) {
 	f := bloomext.New(s.DB, "f").With(kv.NoSync)
 	s.must(f.Reserve(bloomext.Config{Capacity: 1e5, ErrorRate: 0.01}))
 	for i := uint64(0); s.Gathered() < kv.ManyGathered-1; i++ {
-		_, err := f.AddString(fmt.Sprint("item ", i)) // one that seems known is no commit: the next one is
+		_, err := f.Add([]byte(fmt.Sprint("item ", i))) // one that seems known is no commit: the next one is
 		s.must(err)
 	}
 	gathered := s.next("commit: applied")
 	last := s.begin(func() error {
-		_, err := bloomext.New(s.DB, "f").With(kv.NoSync).AddString("last")
+		_, err := bloomext.New(s.DB, "f").With(kv.NoSync).Add([]byte("last"))
 		return err
 	})
 	last.reaches(gathered)
@@ -451,7 +452,7 @@ func TestGather_transaction(t *testing.T) {
 	s.must(err)
 	defer tx.Rollback()
 	s.forget("f")
-	added, err := bloomext.New(s.DB, "f").In(tx).AddString("x")
+	added, err := bloomext.New(s.DB, "f").In(tx).Add([]byte("x"))
 	s.must(err)
 	if added {
 		t.Error("a transaction does not know an item that is gathered")

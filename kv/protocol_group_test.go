@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/internal/storage"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // member is a store of a group, whose log the test works by hand. What is pending stays so until somebody flushes.
@@ -116,7 +117,7 @@ func answers(m *member) map[string]func() error {
 		"EndAnswer": func() error { return m.EndAnswer(m.BeginAnswer()) },
 		"Settle":    func() error { return m.Settle(kv.NoSync) },
 		"Sync":      func() error { return m.Sync() },
-		"duplicate": func() error { _, err := bloomext.New(m.DB, "f").With(kv.NoSync).AddString("x"); return err },
+		"duplicate": func() error { _, err := bloomext.New(m.DB, "f").With(kv.NoSync).Add([]byte("x")); return err },
 		"no change": func() error { return m.Write(kv.NoSync, key, func(*kv.Writer) error { return nil }) },
 		"a refusal": func() error { return expect(m.Write(kv.NoSync, key, func(*kv.Writer) error { return kv.ErrExists })) },
 		"a rollback": func() error {
@@ -148,7 +149,7 @@ func TestGroup_answers(t *testing.T) {
 				return bloomext.New(m.DB, "f").Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true})
 			})
 			m.must(m.Write(kv.NoSync, [][]byte{[]byte("k")}, putString("k", "v")))
-			if isNew, err := bloomext.New(m.DB, "f").AddString("x"); !isNew || err != nil {
+			if isNew, err := bloomext.New(m.DB, "f").Add([]byte("x")); !isNew || err != nil {
 				t.Fatal(isNew, err)
 			}
 			task := m.begin(answers(m)[what])
@@ -180,7 +181,7 @@ func TestGroup_forgotten(t *testing.T) {
 	m.lead()
 	f := bloomext.New(m.DB, "f")
 	m.run(func() error { return f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true}) })
-	if _, err := f.AddString("x"); err != nil {
+	if _, err := f.Add([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	begun, o := m.BeginAnswer(), m.OpenObject("f")
@@ -191,7 +192,7 @@ func TestGroup_forgotten(t *testing.T) {
 			t.Errorf("%s = %v, want ErrOutcomeUnknown", what, err)
 		}
 	}
-	if there, err := f.MayContainString("x"); there || err != nil {
+	if there, err := f.MayContain([]byte("x")); there || err != nil {
 		t.Errorf("the filter still has the item: %t, %v", there, err)
 	}
 	if err := m.EndAnswer(m.BeginAnswer()); err != nil {
@@ -226,7 +227,7 @@ func TestGroup_snapshot(t *testing.T) {
 	f := bloomext.New(m.DB, "f")
 	m.run(func() error { return f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true}) })
 	add := func(item string) {
-		if isNew, err := f.AddString(item); !isNew || err != nil {
+		if isNew, err := f.Add([]byte(item)); !isNew || err != nil {
 			t.Fatal(item, isNew, err)
 		}
 	}
@@ -236,8 +237,8 @@ func TestGroup_snapshot(t *testing.T) {
 	view := m.begin(func() error {
 		return m.View(context.Background(), func(tx *kv.Transaction) (err error) {
 			in := f.In(tx)
-			if before, err = in.MayContainString("before"); err == nil {
-				after, err = in.MayContainString("after")
+			if before, err = in.MayContain([]byte("before")); err == nil {
+				after, err = in.MayContain([]byte("after"))
 			}
 			return err
 		})
@@ -261,7 +262,7 @@ func TestGroup_opening(t *testing.T) {
 	follow(leader, m)
 	f := bloomext.New(leader.DB, "f")
 	both(leader, m, func() error { return f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true}) })
-	if _, err := f.AddString("x"); err != nil {
+	if _, err := f.Add([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	sync := leader.begin(leader.Sync)
@@ -270,7 +271,7 @@ func TestGroup_opening(t *testing.T) {
 	sync.wait()
 
 	opens := m.stops.next("open: read")
-	open := m.begin(func() error { _, err := bloomext.New(m.DB, "f").MayContainString("x"); return err })
+	open := m.begin(func() error { _, err := bloomext.New(m.DB, "f").MayContain([]byte("x")); return err })
 	open.reaches(opens)
 	wanted := m.stops.next("apply: wanted")
 	apply := m.begin(func() error {
@@ -319,17 +320,17 @@ func TestGroup_fold(t *testing.T) {
 	f := bloomext.New(m.DB, "f")
 	m.run(func() error { return f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, NonScaling: true}) })
 	for i := range uint64(80) {
-		if _, err := f.AddUint64(i); err != nil {
+		if _, err := f.Add(scalableext.Uint64(i)); err != nil {
 			t.Fatal(err)
 		}
 		m.run(m.Sync)
 	}
 	l := m.OpenObject("f").Layers()[0]
 	m.EvictBlock(l, 0)
-	if there, err := f.MayContainUint64(1); !there || err != nil || m.FoldBacklog() != 1 {
+	if there, err := f.MayContain(scalableext.Uint64(1)); !there || err != nil || m.FoldBacklog() != 1 {
 		t.Fatalf("%t, %v, %d blocks wait to be folded, want 1", there, err, m.FoldBacklog())
 	}
-	if _, err := f.AddUint64(1000); err != nil { // pending
+	if _, err := f.Add(scalableext.Uint64(1000)); err != nil { // pending
 		t.Fatal(err)
 	}
 	folded := 0
@@ -345,11 +346,11 @@ func TestGroup_fold(t *testing.T) {
 	m.must(m.Follow())
 	m.lead()
 	for i := range uint64(80) {
-		if there, err := f.MayContainUint64(i); !there || err != nil {
+		if there, err := f.MayContain(scalableext.Uint64(i)); !there || err != nil {
 			t.Errorf("item %d: %t, %v", i, there, err)
 		}
 	}
-	if there, err := f.MayContainUint64(1000); there || err != nil {
+	if there, err := f.MayContain(scalableext.Uint64(1000)); there || err != nil {
 		t.Errorf("what was pending and is forgotten: %t, %v", there, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // replacements puts another filter, with the same items, where the filter "f" is, in each way there is.
@@ -60,7 +61,7 @@ func (s *store) makeFilter(key string, items []string) {
 // lookups asks for items that were all added, in each way there is.
 var lookups = map[string]func(f *bloomext.Filter, items []string) error{
 	"single": func(f *bloomext.Filter, items []string) error {
-		return wantPresent(f.MayContainString(items[0]))
+		return wantPresent(f.MayContain([]byte(items[0])))
 	},
 	"batch of one": func(f *bloomext.Filter, items []string) error {
 		return wantAllPresent(f, items[:1])
@@ -77,7 +78,7 @@ func wantPresent(present bool, err error) error {
 
 func wantAllPresent(f *bloomext.Filter, items []string) error {
 	present := make([]bool, len(items))
-	err := f.MayContainManyString(items, present)
+	err := f.MayContainMany(scalableext.BytesOfAll(items), present)
 	for i := range present {
 		if err == nil {
 			err = wantPresent(present[i], nil)

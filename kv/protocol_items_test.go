@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Items are numbered; the number's remainder says which kind of Go value an item is to the filter.
@@ -39,9 +40,9 @@ func (it *items) add(f *bloomext.Filter, i int) (err error) {
 	case kindBytes:
 		_, err = f.Add(it.bytes[i])
 	case kindString:
-		_, err = f.AddString(it.strings[i])
+		_, err = f.Add([]byte(it.strings[i]))
 	default:
-		_, err = f.AddUint64(it.numbers[i])
+		_, err = f.Add(scalableext.Uint64(it.numbers[i]))
 	}
 	return err
 }
@@ -61,9 +62,9 @@ func (it *items) addRange(f *bloomext.Filter, start, end int) error {
 		case kindBytes:
 			_, err = f.AddMany(pick(it.bytes, chosen), answers)
 		case kindString:
-			_, err = f.AddManyString(pick(it.strings, chosen), answers)
+			_, err = f.AddMany(scalableext.BytesOfAll(pick(it.strings, chosen)), answers)
 		default:
-			_, err = f.AddManyUint64(pick(it.numbers, chosen), answers)
+			_, err = f.AddMany(scalableext.Uint64s(pick(it.numbers, chosen)...), answers)
 		}
 		if err != nil {
 			return err
@@ -95,9 +96,9 @@ func (it *items) lookup(f *bloomext.Filter, i int) (bool, error) {
 	case kindBytes:
 		return f.MayContain(it.bytes[i])
 	case kindString:
-		return f.MayContainString(it.strings[i])
+		return f.MayContain([]byte(it.strings[i]))
 	default:
-		return f.MayContainUint64(it.numbers[i])
+		return f.MayContain(scalableext.Uint64(it.numbers[i]))
 	}
 }
 
@@ -107,9 +108,9 @@ func (it *items) lookupMany(f *bloomext.Filter, chosen []int, present []bool) er
 	case kindBytes:
 		return f.MayContainMany(pick(it.bytes, chosen), present)
 	case kindString:
-		return f.MayContainManyString(pick(it.strings, chosen), present)
+		return f.MayContainMany(scalableext.BytesOfAll(pick(it.strings, chosen)), present)
 	default:
-		return f.MayContainManyUint64(pick(it.numbers, chosen), present)
+		return f.MayContainMany(scalableext.Uint64s(pick(it.numbers, chosen)...), present)
 	}
 }
 

@@ -106,7 +106,7 @@ func TestExpiry(t *testing.T) {
 	}
 	s.set(t, "stays", "v", kv.SetOptions{})
 	items := newFilter(t, s.DB, "items")
-	if _, err := items.AddString("x"); err != nil {
+	if _, err := items.Add([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if ok, err := s.Expire(kv.NoSync, []byte("items"), at, kv.ExpireAlways); !ok || err != nil {
@@ -117,14 +117,14 @@ func TestExpiry(t *testing.T) {
 	if v, err := s.Get([]byte("k0")); string(v) != "v" || err != nil {
 		t.Fatalf("a millisecond before: Get = %q, %v", v, err)
 	}
-	if ok, err := items.MayContainString("x"); !ok || err != nil {
+	if ok, err := items.MayContain([]byte("x")); !ok || err != nil {
 		t.Fatalf("a millisecond before: the item is there: %v, %v", ok, err)
 	}
 	s.passed.Store(5000)
 	if _, err := s.Get([]byte("k0")); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("in time: Get = %v, want ErrNotFound", err)
 	}
-	if _, err := items.MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
+	if _, err := items.MayContain([]byte("x")); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("in time: MayContain of a handle that found the filter before = %v, want ErrNotFound", err)
 	}
 	if n, err := s.Exists([]byte("k1"), []byte("items")); n != 0 || err != nil {
@@ -157,7 +157,7 @@ func TestExpiry_kept(t *testing.T) {
 	if _, err := s.Expire(kv.NoSync, []byte("items"), at, kv.ExpireAlways); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := items.AddString("before"); err != nil {
+	if _, err := items.Add([]byte("before")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Incr(kv.NoSync, []byte("string"), 1); err != nil {
@@ -187,7 +187,7 @@ func TestExpiry_kept(t *testing.T) {
 	if n, _ := s.Size(); n != 2 {
 		t.Errorf("%d keys are left, want 2", n)
 	}
-	if ok, err := bloomext.New(s.DB, "items3").MayContainString("before"); !ok || err != nil {
+	if ok, err := bloomext.New(s.DB, "items3").MayContain([]byte("before")); !ok || err != nil {
 		t.Errorf("the persistent copy has the item: %v, %v", ok, err)
 	}
 	s.check(t)
@@ -514,7 +514,7 @@ func TestCopy(t *testing.T) {
 	defer s.close(t)
 	a := newFilter(t, s.DB, "a")
 	for i := range 5000 {
-		if _, err := a.AddString(fmt.Sprint(i)); err != nil {
+		if _, err := a.Add([]byte(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -526,15 +526,15 @@ func TestCopy(t *testing.T) {
 		t.Fatalf("Copy = %v, %v", done, err)
 	}
 	b := bloomext.New(s.DB, "b")
-	if _, err := a.AddString("only in a"); err != nil {
+	if _, err := a.Add([]byte("only in a")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.AddString("only in b"); err != nil {
+	if _, err := b.Add([]byte("only in b")); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range []*bloomext.Filter{a, b} {
 		for i := range 5000 {
-			if ok, err := f.MayContainString(fmt.Sprint(i)); !ok || err != nil {
+			if ok, err := f.MayContain([]byte(fmt.Sprint(i))); !ok || err != nil {
 				t.Fatalf("item %d: %v, %v", i, ok, err)
 			}
 		}
@@ -542,7 +542,7 @@ func TestCopy(t *testing.T) {
 	if _, err := s.Delete(kv.NoSync, []byte("a")); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := b.MayContainString("4999"); !ok || err != nil {
+	if ok, err := b.MayContain([]byte("4999")); !ok || err != nil {
 		t.Errorf("the copy after the original was deleted: %v, %v", ok, err)
 	}
 	s.check(t)

@@ -162,7 +162,7 @@ func TestFailed_refuses(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.makeFilter("f", []string{"x"})
 	f := bloomext.New(s.DB, "f")
-	if ok, err := f.MayContainString("x"); !ok || err != nil { // it is in memory now
+	if ok, err := f.MayContain([]byte("x")); !ok || err != nil { // it is in memory now
 		t.Fatal(ok, err)
 	}
 	o := s.object("f")
@@ -181,7 +181,7 @@ func TestFailed_refuses(t *testing.T) {
 		}),
 		"Attribute": func() error { _, err := s.Attribute(o, "a"); return err }(),
 		"Reclaim":   func() error { _, err := s.Reclaim(t.Context()); return err }(),
-		"lookup":    func() error { _, err := f.MayContainString("x"); return err }(),
+		"lookup":    func() error { _, err := f.MayContain([]byte("x")); return err }(),
 		"Exists":    func() error { _, err := s.Exists([]byte("f")); return err }(),
 	} {
 		if !errors.Is(err, kv.ErrFailed) {
@@ -244,17 +244,17 @@ func TestEvictObject_small(t *testing.T) {
 	}
 	s.closeObject("f")
 	begun := s.next("load: begun")
-	looking := s.begin(func() error { _, err := f.MayContainString("x"); return err })
+	looking := s.begin(func() error { _, err := f.MayContain([]byte("x")); return err })
 	looking.reaches(begun)
 	old := s.object("f")
 	s.AwaitCache()
 	s.EvictObject(old)
 	begun.release()
 	looking.wait()
-	if _, err := bloomext.New(s.DB, "f").AddString("x"); err != nil {
+	if _, err := bloomext.New(s.DB, "f").Add([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := f.MayContainString("x"); !ok || err != nil {
+	if ok, err := f.MayContain([]byte("x")); !ok || err != nil {
 		t.Errorf("an item that was added is there: %t, %v", ok, err)
 	}
 	s.wantConsistent()

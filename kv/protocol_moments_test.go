@@ -19,9 +19,9 @@ import (
 
 // deleting is a handle on a filter whose items can be deleted.
 type deleting interface {
-	AddString(item string) (bool, error)
-	DeleteString(item string) (bool, error)
-	MayContainString(item string) (bool, error)
+	Add(item []byte) (bool, error)
+	Delete(item []byte) (bool, error)
+	MayContain(item []byte) (bool, error)
 }
 
 // A lookup has found a filter. Before it reads the first block, a transaction deletes the item, makes the filter grow and adds
@@ -54,7 +54,7 @@ func TestLookup_movedToNewLayer(t *testing.T) {
 			f, err := open(s.DB, nil)
 			s.must(err)
 			for i := range 600 {
-				_, err := f.AddString(fmt.Sprint(i))
+				_, err := f.Add([]byte(fmt.Sprint(i)))
 				s.must(err)
 			}
 			layers := len(s.object("f").Layers())
@@ -69,21 +69,21 @@ func TestLookup_movedToNewLayer(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if deleted, err := f.DeleteString(asked); !deleted || err != nil {
+					if deleted, err := f.Delete([]byte(asked)); !deleted || err != nil {
 						return fmt.Errorf("item %s was deleted: %t, %w", asked, deleted, err)
 					}
 					for i := range 1500 {
-						if _, err := f.AddString(fmt.Sprint("more ", i)); err != nil {
+						if _, err := f.Add([]byte(fmt.Sprint("more ", i))); err != nil {
 							return err
 						}
 					}
-					_, err = f.AddString(asked)
+					_, err = f.Add([]byte(asked))
 					return err
 				}))
 			})
 			for i := 0; !done; i++ { // one lookup in 1024 is counted
 				asked = fmt.Sprint(i % 600)
-				s.must(wantPresent(f.MayContainString(asked)))
+				s.must(wantPresent(f.MayContain([]byte(asked))))
 			}
 			if n := len(s.object("f").Layers()); n <= layers {
 				t.Errorf("the filter has %d layers, %d before", n, layers)
@@ -200,18 +200,18 @@ func addInSeries(db *kv.DB, key, item string) (bool, error) {
 // While an item is added under a key, what is under the key is renamed, a copy of it is left behind, and the item is added to
 // what was renamed. That has the blocks in which the first add may see the item. The item has to be under both keys.
 func TestAdd_renamedMeanwhile(t *testing.T) {
-	type open = func(s *store, key string) (add, has func(item string) (bool, error))
+	type open = func(s *store, key string) (add, has func(item []byte) (bool, error))
 	for name, open := range map[string]open{
-		"Bloom": func(s *store, key string) (add, has func(item string) (bool, error)) {
+		"Bloom": func(s *store, key string) (add, has func(item []byte) (bool, error)) {
 			f := bloomext.New(s.DB, key)
-			return f.AddString, f.MayContainString
+			return f.Add, f.MayContain
 		},
-		"Bloom, many": func(s *store, key string) (add, has func(item string) (bool, error)) {
-			return func(item string) (bool, error) { return addInSeries(s.DB, key, item) }, bloomext.New(s.DB, key).MayContainString
+		"Bloom, many": func(s *store, key string) (add, has func(item []byte) (bool, error)) {
+			return func(item []byte) (bool, error) { return addInSeries(s.DB, key, string(item)) }, bloomext.New(s.DB, key).MayContain
 		},
-		"cuckoo": func(s *store, key string) (add, has func(item string) (bool, error)) {
+		"cuckoo": func(s *store, key string) (add, has func(item []byte) (bool, error)) {
 			f := cuckooext.New(s.DB, key)
-			return f.AddIfAbsentString, f.MayContainString
+			return f.AddIfAbsent, f.MayContain
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,22 +226,22 @@ func TestAdd_renamedMeanwhile(t *testing.T) {
 				s.must(bloomext.New(s.DB, "f").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 1e-6, NonScaling: true}))
 			}
 			add, has := open(s, "f")
-			_, err := add("a")
+			_, err := add([]byte("a"))
 			s.must(err)
 			_, err = s.Expire(kv.NoSync, []byte("f"), 1_000_000, kv.ExpireAlways) // so that every lookup asks for the time
 			s.must(err)
 			s.AwaitCache() // has closed the filter as it was before that
-			s.must(wantPresent(has("a")))
+			s.must(wantPresent(has([]byte("a"))))
 			s.AwaitCache()                           // has taken the filter as it is now: so the add finds it in memory, and asks for the time before it locks
 			clock.before, clock.during = 0, func() { // it is asked once before the key is locked
 				s.renames("f", "g")
 				added, _ := open(s, "g")
-				_, err := added("b")
+				_, err := added([]byte("b"))
 				s.must(err)
 			}
-			_, err = add("b")
+			_, err = add([]byte("b"))
 			s.must(err)
-			s.must(wantPresent(has("b")))
+			s.must(wantPresent(has([]byte("b"))))
 		})
 	}
 }

@@ -74,7 +74,7 @@ func (s *replacedStore) make(key, item string) {
 	if err := f.Reserve(bloomext.Config{Capacity: 50_000, ErrorRate: 0.01, NonScaling: true, TTL: time.Hour}); err != nil {
 		s.t.Fatal(err)
 	}
-	if _, err := f.AddString(item); err != nil {
+	if _, err := f.Add([]byte(item)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -110,10 +110,10 @@ func TestLoad_replacedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	firstReached, resumeFirst := s.clock.holdNext()
-	first := ask(func() (bool, error) { return f.MayContainString("x") })
+	first := ask(func() (bool, error) { return f.MayContain([]byte("x")) })
 	<-firstReached
 	loading := s.stops.next("load: begun")
-	second := ask(func() (bool, error) { return bloomext.New(s.DB, "f").MayContainString("x") })
+	second := ask(func() (bool, error) { return bloomext.New(s.DB, "f").MayContain([]byte("x")) })
 	<-loading.reached
 	if err := s.Rename(kv.NoSync, []byte("new"), []byte("f")); err != nil {
 		t.Fatal(err)
@@ -136,19 +136,19 @@ func TestAcknowledge_renamedMeanwhile(t *testing.T) {
 	s.open(disk)
 	s.make("src", "other")
 	f := bloomext.New(s.DB, "src")
-	if ok, err := f.MayContainString("other"); !ok || err != nil {
+	if ok, err := f.MayContain([]byte("other")); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	reached, resume := s.clock.holdNext()
-	added := ask(func() (bool, error) { return f.AddString("x") })
+	added := ask(func() (bool, error) { return f.Add([]byte("x")) })
 	<-reached
 	if err := s.Rename(kv.Always, []byte("src"), []byte("dst")); err != nil { // all that src knew is on the disk
 		t.Fatal(err)
 	}
-	if _, err := bloomext.New(s.DB, "dst").With(kv.NoSync).AddString("x"); err != nil {
+	if _, err := bloomext.New(s.DB, "dst").With(kv.NoSync).Add([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	close(resume)
@@ -157,7 +157,7 @@ func TestAcknowledge_renamedMeanwhile(t *testing.T) {
 	}
 	s.open(disk.CrashClone(vfs.CrashCloneCfg{}))
 	for _, key := range []string{"src", "dst"} {
-		if ok, err := bloomext.New(s.DB, key).MayContainString("x"); ok && err == nil {
+		if ok, err := bloomext.New(s.DB, key).MayContain([]byte("x")); ok && err == nil {
 			return
 		}
 	}

@@ -248,7 +248,7 @@ func TestSlots_movedMeanwhile(t *testing.T) {
 func TestSlots_lookupDuringCommit(t *testing.T) {
 	lookups := map[string]func(f *cuckooext.Filter, item string) (copies int, err error){
 		"MayContain": func(f *cuckooext.Filter, item string) (int, error) {
-			there, err := f.MayContainString(item)
+			there, err := f.MayContain([]byte(item))
 			return map[bool]int{true: 1}[there], err
 		},
 		"MayContainMany": func(f *cuckooext.Filter, item string) (int, error) {
@@ -259,7 +259,7 @@ func TestSlots_lookupDuringCommit(t *testing.T) {
 			}
 			return map[bool]int{true: 1}[there[1]], err
 		},
-		"Count": (*cuckooext.Filter).CountString,
+		"Count": func(f *cuckooext.Filter, item string) (int, error) { return f.Count([]byte(item)) },
 	}
 	for name, lookup := range lookups {
 		for _, resident := range []bool{true, false} {
@@ -267,13 +267,13 @@ func TestSlots_lookupDuringCommit(t *testing.T) {
 				s := openStore(t, inMemory())
 				f := cuckooext.New(s.DB, "f")
 				s.must(f.Reserve(cuckooext.Config{Capacity: 1000, ErrorRate: 1e-7}))
-				_, err := f.AddString("old")
+				_, err := f.Add([]byte("old"))
 				s.must(err)
-				if _, err := f.MayContainString("old"); err != nil {
+				if _, err := f.MayContain([]byte("old")); err != nil {
 					t.Fatal(err)
 				}
 				applied, waiting := s.next("commit: applied"), s.next("apply: wanted")
-				adding := s.begin(func() error { _, err := f.AddString("new"); return err })
+				adding := s.begin(func() error { _, err := f.Add([]byte("new")); return err })
 				adding.reaches(applied)
 				item, copies := "new", 1 // which memory does not have yet
 				if !resident {
@@ -771,7 +771,7 @@ func TestSlots_addIfAbsentMeanwhile(t *testing.T) {
 	items := make([]string, 50)
 	for i := range items {
 		items[i] = fmt.Sprint("item ", i)
-		_, err := f.AddString(items[i])
+		_, err := f.Add([]byte(items[i]))
 		s.must(err)
 	}
 	touched := s.next("touch: begun")
@@ -780,7 +780,7 @@ func TestSlots_addIfAbsentMeanwhile(t *testing.T) {
 	adding := s.begin(func() (err error) {
 		for i := 0; err == nil && !touched.wasReached(); i++ {
 			item = items[i%len(items)]
-			added, err = f.AddIfAbsentString(item)
+			added, err = f.AddIfAbsent([]byte(item))
 		}
 		return err
 	})

@@ -21,7 +21,7 @@ func TestView_committedMeanwhile(t *testing.T) {
 func testViewCommittedMeanwhile(t *testing.T, key string) {
 	db, during := openInterrupted(t, "view: found")
 	f := newFilter(t, db, "f")
-	if _, err := f.AddString("before"); err != nil {
+	if _, err := f.Add([]byte("before")); err != nil {
 		t.Fatal(err)
 	}
 	view, err := db.NewView(t.Context())
@@ -34,14 +34,14 @@ func testViewCommittedMeanwhile(t *testing.T, key string) {
 		if err := db.Rename(kv.NoSync, []byte("f"), []byte(key)); err != nil {
 			t.Error(err)
 		}
-		if _, err := bloomext.New(db, key).AddString("meanwhile"); err != nil {
+		if _, err := bloomext.New(db, key).Add([]byte("meanwhile")); err != nil {
 			t.Error(err)
 		}
 	}
-	if ok, err := f.In(view).MayContainString("meanwhile"); ok || err != nil {
+	if ok, err := f.In(view).MayContain([]byte("meanwhile")); ok || err != nil {
 		t.Errorf("the view has an item that was added after it: %v, %v", ok, err)
 	}
-	if ok, err := f.In(view).MayContainString("before"); !ok || err != nil {
+	if ok, err := f.In(view).MayContain([]byte("before")); !ok || err != nil {
 		t.Errorf("the view has the item that was there: %v, %v", ok, err)
 	}
 	if !added {

@@ -67,7 +67,7 @@ func TestTransaction_nestedWrite(t *testing.T) {
 	background := context.Background()
 	writes := map[string]func(context.Context) error{
 		"SET":    func(context.Context) error { return setString(s, "k", "v") },
-		"add":    func(context.Context) error { _, err := f.AddString("new"); return err },
+		"add":    func(context.Context) error { _, err := f.Add([]byte("new")); return err },
 		"merge":  func(ctx context.Context) error { return f.Merge(ctx, g) },
 		"rename": func(context.Context) error { return s.Rename(kv.NoSync, []byte("f"), []byte("k")) },
 		"copy": func(ctx context.Context) error {
@@ -109,7 +109,7 @@ func TestTransaction_nestedWrite(t *testing.T) {
 		}
 	}
 	s.wantMissing("k")
-	if there, err := f.MayContainString("new"); there || err != nil {
+	if there, err := f.MayContain([]byte("new")); there || err != nil {
 		t.Errorf("an item that was not added is there: %t, %v", there, err)
 	}
 	s.must(setString(s, "k", "v"))
@@ -159,7 +159,7 @@ func TestTransaction_nestedElsewhere(t *testing.T) {
 			}
 			for name, write := range map[string]func() error{
 				"SET":   func() error { return setString(s, "k", "v") },
-				"add":   func() error { _, err := f.AddString("new"); return err },
+				"add":   func() error { _, err := f.Add([]byte("new")); return err },
 				"flush": func() error { return s.DeleteAll(kv.NoSync) },
 				"begin": func() error { _, err := s.BeginExclusive(context.Background(), kv.NoSync); return err },
 			} {
@@ -178,7 +178,7 @@ func TestTransaction_nestedElsewhere(t *testing.T) {
 			t.Errorf("Update = %v", err)
 		}
 		s.wantMissing("k")
-		if there, err := f.MayContainString("new"); there || err != nil {
+		if there, err := f.MayContain([]byte("new")); there || err != nil {
 			t.Errorf("an item that was not added is there: %t, %v", there, err)
 		}
 		s.must(setString(s, "k", "v"))
@@ -250,10 +250,10 @@ func TestTransaction_otherStore(t *testing.T) {
 		tx, err := begin()
 		s.must(err)
 		bound := f.In(tx)
-		if there, err := bound.MayContainString("x"); !there || !errors.Is(err, kv.ErrOtherStore) {
+		if there, err := bound.MayContain([]byte("x")); !there || !errors.Is(err, kv.ErrOtherStore) {
 			t.Errorf("%s: MayContain = %t, %v, want ErrOtherStore", name, there, err)
 		}
-		if _, err := bound.AddString("x"); !errors.Is(err, kv.ErrOtherStore) {
+		if _, err := bound.Add([]byte("x")); !errors.Is(err, kv.ErrOtherStore) {
 			t.Errorf("%s: Add = %v, want ErrOtherStore", name, err)
 		}
 		if _, err := bound.Info(); !errors.Is(err, kv.ErrOtherStore) {
@@ -261,10 +261,10 @@ func TestTransaction_otherStore(t *testing.T) {
 		}
 		s.must(tx.Rollback())
 	}
-	if _, err := f.In(nil).AddString("x"); err == nil {
+	if _, err := f.In(nil).Add([]byte("x")); err == nil {
 		t.Error("a handle bound to nothing adds")
 	}
-	if there, err := bloomext.New(other.DB, "f").MayContainString("x"); there || err != nil {
+	if there, err := bloomext.New(other.DB, "f").MayContain([]byte("x")); there || err != nil {
 		t.Errorf("the other store's filter has %t, %v", there, err)
 	}
 }

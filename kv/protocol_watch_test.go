@@ -18,7 +18,7 @@ import (
 func TestWatch_duringCommit(t *testing.T) {
 	db, during := openInterrupted(t, "commit: applied")
 	f := newFilter(t, db, "f")
-	if _, err := f.AddString("before"); err != nil { // the block is in memory
+	if _, err := f.Add([]byte("before")); err != nil { // the block is in memory
 		t.Fatal(err)
 	}
 	watch := db.NewWatch()
@@ -27,11 +27,11 @@ func TestWatch_duringCommit(t *testing.T) {
 		if err := watch.Add([]byte("f")); err != nil {
 			t.Error(err)
 		}
-		if there, err := f.MayContainString("meanwhile"); there || err != nil {
+		if there, err := f.MayContain([]byte("meanwhile")); there || err != nil {
 			t.Errorf("the item is in memory already: %v, %v", there, err)
 		}
 	}
-	if _, err := f.AddString("meanwhile"); err != nil {
+	if _, err := f.Add([]byte("meanwhile")); err != nil {
 		t.Fatal(err)
 	}
 	err := db.Read(func(r kv.Reader) error {

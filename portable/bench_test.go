@@ -10,7 +10,7 @@ import (
 
 func large(b *testing.B) (*sievekv.DB, []byte) {
 	db := open(b, 1)
-	must(b, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 10_000_000, ErrorRate: 0.01}))
+	must(b, db.Bloom("k").Reserve(sievekv.Capacity(10_000_000, 0.01), nil))
 	fill(b, db.Bloom("k"), 5_000_000)
 	return db, export(b, db, "k")
 }
@@ -56,7 +56,7 @@ func BenchmarkFilter_MayContain(b *testing.B) {
 	b.Run("store", func(b *testing.B) {
 		i := uint64(0)
 		for b.Loop() {
-			_, err := stored.MayContainUint64(i)
+			_, err := stored.MayContain(sievekv.Uint64(i))
 			must(b, err)
 			i++
 		}

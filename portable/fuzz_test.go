@@ -80,7 +80,7 @@ func compare(t *testing.T, db *sievekv.DB, frozen *sievekv.FrozenFilter, typ str
 	t.Helper()
 	f := map[string]sievekv.Filter{"MBbloom--": db.Bloom("k"), "MBbloomCF": db.Cuckoo("k"), "CBloom---": db.Counting("k")}[typ]
 	for i := range uint64(64) {
-		present, err := f.MayContainUint64(i)
+		present, err := f.MayContain(sievekv.Uint64(i))
 		if err != nil || present != frozen.MayContainUint64(i) {
 			t.Errorf("MayContain(%d) = %t, %v, want %t", i, present, err, !present)
 		}
@@ -93,6 +93,6 @@ func compare(t *testing.T, db *sievekv.DB, frozen *sievekv.FrozenFilter, typ str
 		t.Errorf("a filter that was written and read answers otherwise")
 	}
 	for i := range uint64(8) { // errors are of filters that are full, or whose chosen parameters let them not grow
-		_, _ = f.AddUint64(1 << 40 * i)
+		_, _ = f.Add(sievekv.Uint64(1 << 40 * i))
 	}
 }

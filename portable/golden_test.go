@@ -21,20 +21,20 @@ var update = flag.Bool("update", false, "write the golden files")
 // small are keys whose files are short.
 var small = map[string]func(t testing.TB, db *sievekv.DB){
 	"bloom": func(t testing.TB, db *sievekv.DB) {
-		must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, GrowthLog: -1}))
+		must(t, db.Bloom("k").Reserve(sievekv.Capacity(100, 0.01), &sievekv.BloomConfig{GrowthLog: -1}))
 		fill(t, db.Bloom("k"), 20)
 	},
 	"bloom-grown": func(t testing.TB, db *sievekv.DB) {
-		must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 20, ErrorRate: 0.01, Hash: sievekv.HashXXH64, GrowthLog: -1}))
+		must(t, db.Bloom("k").Reserve(sievekv.Capacity(20, 0.01), &sievekv.BloomConfig{Hash: sievekv.HashXXH64, GrowthLog: -1}))
 		fill(t, db.Bloom("k"), 50)
 	},
 	"cuckoo": func(t testing.TB, db *sievekv.DB) {
-		must(t, db.Cuckoo("k").Reserve(sievekv.CuckooConfig{Capacity: 1000}))
+		must(t, db.Cuckoo("k").Reserve(sievekv.Capacity(1000, 0), nil))
 		fill(t, db.Cuckoo("k"), 20)
 		fill(t, db.Cuckoo("k"), 10)
 	},
 	"cuckoo-cut": func(t testing.TB, db *sievekv.DB) {
-		must(t, db.Cuckoo("k").Reserve(sievekv.CuckooConfig{Capacity: 3000}))
+		must(t, db.Cuckoo("k").Reserve(sievekv.Capacity(3000, 0), nil))
 		fill(t, db.Cuckoo("k"), 20)
 	},
 	"cuckoo-whole": func(t testing.TB, db *sievekv.DB) { // no filter of this capacity is made with whole blocks any more
@@ -43,7 +43,7 @@ var small = map[string]func(t testing.TB, db *sievekv.DB){
 		must(t, db.Import(t.Context(), "k", bytes.NewReader(file)))
 	},
 	"counting": func(t testing.TB, db *sievekv.DB) {
-		must(t, db.Counting("k").Reserve(sievekv.CountingConfig{Capacity: 20, ErrorRate: 0.01}))
+		must(t, db.Counting("k").Reserve(sievekv.Capacity(20, 0.01), nil))
 		fill(t, db.Counting("k"), 50)
 		fill(t, db.Counting("k"), 10)
 	},
@@ -209,7 +209,7 @@ func TestImport_forged(t *testing.T) {
 			t.Errorf("a header of %d bytes: Import = %v, want %v", n, err, sievekv.ErrDamaged)
 		}
 	}
-	must(t, db.Bloom("empty").Reserve(sievekv.BloomConfig{Capacity: 10, ErrorRate: 0.1}))
+	must(t, db.Bloom("empty").Reserve(sievekv.Capacity(10, 0.1), nil))
 	endless := forgedFile(export(t, db, "empty"), func(c [][]byte) [][]byte { return [][]byte{c[0], {4}} })
 	if err := db.Import(t.Context(), "k", bytes.NewReader(endless)); !errors.Is(err, sievekv.ErrDamaged) {
 		t.Errorf("an end without a number: Import = %v, want %v", err, sievekv.ErrDamaged)
@@ -248,7 +248,7 @@ func TestImport_forged(t *testing.T) {
 func TestImport_moved(t *testing.T) {
 	db := open(t, 1)
 	must(t, db.Set("a", bytes.Repeat([]byte("a"), 200_000)))
-	must(t, db.Bloom("b").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}))
+	must(t, db.Bloom("b").Reserve(sievekv.Capacity(100, 0.01), nil))
 	a := export(t, db, "a")
 	const chunk = 5 + 64<<10 + 4
 	header := portable.PrefixLen + 5 + int(a[portable.PrefixLen+1]) + 4
@@ -264,7 +264,7 @@ func TestImport_moved(t *testing.T) {
 	other := open(t, 2)
 	var files [][]byte
 	for _, db := range []*sievekv.DB{db, other} {
-		must(t, db.Bloom("c").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}))
+		must(t, db.Bloom("c").Reserve(sievekv.Capacity(100, 0.01), nil))
 		_, err := db.Bloom("c").AddString("c")
 		must(t, err)
 		files = append(files, export(t, db, "c"))
@@ -280,7 +280,7 @@ func TestImport_moved(t *testing.T) {
 // The blocks of a file that has far less bytes than they have are kept as they are in the file, beyond a limit.
 func TestFilter_memory(t *testing.T) {
 	db := open(t, 1)
-	must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 100_000_000, ErrorRate: 0.01}))
+	must(t, db.Bloom("k").Reserve(sievekv.Capacity(100_000_000, 0.01), nil))
 	fill(t, db.Bloom("k"), 40_000)
 	file := export(t, db, "k")
 	f, err := sievekv.ReadFilter(bytes.NewReader(file))
@@ -289,7 +289,7 @@ func TestFilter_memory(t *testing.T) {
 		t.Errorf("blocks take %d bytes, want at most %d for a file of %d", n, most, len(file))
 	}
 	for i := range uint64(60_000) {
-		want, err := db.Bloom("k").MayContainUint64(i)
+		want, err := db.Bloom("k").MayContain(sievekv.Uint64(i))
 		must(t, err)
 		if f.MayContainUint64(i) != want {
 			t.Fatalf("MayContain(%d) = %t, want %t", i, !want, want)

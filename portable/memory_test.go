@@ -53,7 +53,7 @@ func (r heapReader) Read(p []byte) (int, error) {
 func TestMemory(t *testing.T) {
 	const kept = 24 << 20 // memtables and caches, also if Pebble is behind
 	from := open(t, 1)
-	must(t, from.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 40_000_000, ErrorRate: 0.01}))
+	must(t, from.Bloom("k").Reserve(sievekv.Capacity(40_000_000, 0.01), nil))
 	fill(t, from.Bloom("k"), 4_000_000)
 	file := export(t, from, "k")
 	if len(file) < 2*kept {

@@ -60,7 +60,7 @@ func fill(t testing.TB, f sievekv.Filter, n int) {
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	_, err := f.AddManyUint64(items, nil)
+	_, err := f.AddMany(sievekv.Uint64s(items...), nil)
 	must(t, err)
 }
 
@@ -75,8 +75,8 @@ func sameFilter(of func(db *sievekv.DB, key string) sievekv.Filter) func(t *test
 			items[i] = uint64(i)
 		}
 		want, have := make([]bool, *probes), make([]bool, *probes)
-		must(t, of(a, key).MayContainManyUint64(items, want))
-		must(t, of(b, key).MayContainManyUint64(items, have))
+		must(t, of(a, key).MayContainMany(sievekv.Uint64s(items...), want))
+		must(t, of(b, key).MayContainMany(sievekv.Uint64s(items...), have))
 		if !slices.Equal(want, have) {
 			t.Errorf("lookups differ")
 		}
@@ -112,53 +112,53 @@ func counting(db *sievekv.DB, key string) sievekv.Filter { return db.Counting(ke
 
 var subjects = []subject{
 	{"bloom", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 30_000, ErrorRate: 0.01}))
+		must(t, db.Bloom(key).Reserve(sievekv.Capacity(30_000, 0.01), nil))
 		fill(t, db.Bloom(key), 20_000)
 	}, sameFilter(bloom)},
 	{"small bloom", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, TTL: time.Hour}))
+		must(t, db.Bloom(key).Reserve(sievekv.Capacity(100, 0.01), &sievekv.BloomConfig{TTL: time.Hour}))
 		fill(t, db.Bloom(key), 50)
 	}, sameFilter(bloom)},
 	{"bloom with XXH64", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 30_000, ErrorRate: 0.001, Hash: sievekv.HashXXH64}))
+		must(t, db.Bloom(key).Reserve(sievekv.Capacity(30_000, 0.001), &sievekv.BloomConfig{Hash: sievekv.HashXXH64}))
 		fill(t, db.Bloom(key), 30_000)
 	}, sameFilter(bloom)},
 	{"grown bloom", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}))
+		must(t, db.Bloom(key).Reserve(sievekv.Capacity(1000, 0.01), nil))
 		fill(t, db.Bloom(key), 20_000)
 	}, sameFilter(bloom)},
 	{"cuckoo", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Cuckoo(key).Reserve(sievekv.CuckooConfig{Capacity: 20_000, ErrorRate: 0.01}))
+		must(t, db.Cuckoo(key).Reserve(sievekv.Capacity(20_000, 0.01), nil))
 		fill(t, db.Cuckoo(key), 20_000)
 		fill(t, db.Cuckoo(key), 5_000)
-		_, err := db.Cuckoo(key).DeleteUint64(17)
+		_, err := db.Cuckoo(key).Delete(sievekv.Uint64(17))
 		must(t, err)
 	}, sameFilter(cuckoo)},
 	{"grown cuckoo", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Cuckoo(key).Reserve(sievekv.CuckooConfig{Capacity: 8_000}))
+		must(t, db.Cuckoo(key).Reserve(sievekv.Capacity(8_000, 0), nil))
 		fill(t, db.Cuckoo(key), 30_000)
 	}, sameFilter(cuckoo)},
 	{"counting", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Counting(key).Reserve(sievekv.CountingConfig{Capacity: 1000, ErrorRate: 0.01}))
+		must(t, db.Counting(key).Reserve(sievekv.Capacity(1000, 0.01), nil))
 		fill(t, db.Counting(key), 20_000)
 		fill(t, db.Counting(key), 1_000)
 	}, sameFilter(counting)},
 	{"compatible bloom", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 30_000, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}))
+		must(t, db.Bloom(key).Reserve(sievekv.Capacity(30_000, 0.01), &sievekv.BloomConfig{Layout: sievekv.LayoutCompatible}))
 		fill(t, db.Bloom(key), 20_000)
 	}, sameFilter(bloom)},
 	{"grown compatible bloom", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}))
+		must(t, db.Bloom(key).Reserve(sievekv.Capacity(1000, 0.01), &sievekv.BloomConfig{Layout: sievekv.LayoutCompatible}))
 		fill(t, db.Bloom(key), 20_000)
 	}, sameFilter(bloom)},
 	{"compatible cuckoo", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Cuckoo(key).Reserve(sievekv.CuckooConfig{Capacity: 40_000, Layout: sievekv.LayoutCompatible}))
+		must(t, db.Cuckoo(key).Reserve(sievekv.Capacity(40_000, 0), &sievekv.CuckooConfig{Layout: sievekv.LayoutCompatible}))
 		fill(t, db.Cuckoo(key), 20_000)
-		_, err := db.Cuckoo(key).DeleteUint64(17)
+		_, err := db.Cuckoo(key).Delete(sievekv.Uint64(17))
 		must(t, err)
 	}, sameFilter(cuckoo)},
 	{"grown compatible cuckoo", func(t testing.TB, db *sievekv.DB, key string) {
-		must(t, db.Cuckoo(key).Reserve(sievekv.CuckooConfig{Capacity: 4_000, Expansion: 2, Layout: sievekv.LayoutCompatible}))
+		must(t, db.Cuckoo(key).Reserve(sievekv.Capacity(4_000, 0), &sievekv.CuckooConfig{Expansion: 2, Layout: sievekv.LayoutCompatible}))
 		fill(t, db.Cuckoo(key), 20_000)
 	}, sameFilter(cuckoo)},
 	{"string", func(t testing.TB, db *sievekv.DB, key string) {
@@ -242,7 +242,7 @@ func TestImport_goesOn(t *testing.T) {
 				for i := range items {
 					items[i] = uint64(30_000 + i)
 				}
-				_, err := of(db, "k").AddManyUint64(items, nil)
+				_, err := of(db, "k").AddMany(sievekv.Uint64s(items...), nil)
 				must(t, err)
 			}
 			s.same(t, a, b, "k")
@@ -315,11 +315,11 @@ func TestImport_merge(t *testing.T) {
 	merge := sievekv.ImportOptions{Merge: true}
 	for name, make := range map[string]func(db *sievekv.DB) sievekv.Filter{
 		"bloom": func(db *sievekv.DB) sievekv.Filter {
-			must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 10_000, ErrorRate: 0.01}))
+			must(t, db.Bloom("k").Reserve(sievekv.Capacity(10_000, 0.01), nil))
 			return db.Bloom("k")
 		},
 		"counting": func(db *sievekv.DB) sievekv.Filter {
-			must(t, db.Counting("k").Reserve(sievekv.CountingConfig{Capacity: 10_000, ErrorRate: 0.01}))
+			must(t, db.Counting("k").Reserve(sievekv.Capacity(10_000, 0.01), nil))
 			return db.Counting("k")
 		},
 	} {
@@ -360,8 +360,8 @@ func TestImport_merge(t *testing.T) {
 func TestImport_mergeCompatible(t *testing.T) {
 	a, b := open(t, 7), open(t, 7)
 	for db, item := range map[*sievekv.DB]string{a: "of a", b: "of b"} {
-		must(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 10_000, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}))
-		must(t, db.Cuckoo("cuckoo").Reserve(sievekv.CuckooConfig{Capacity: 10_000, Layout: sievekv.LayoutCompatible}))
+		must(t, db.Bloom("bloom").Reserve(sievekv.Capacity(10_000, 0.01), &sievekv.BloomConfig{Layout: sievekv.LayoutCompatible}))
+		must(t, db.Cuckoo("cuckoo").Reserve(sievekv.Capacity(10_000, 0), &sievekv.CuckooConfig{Layout: sievekv.LayoutCompatible}))
 		for _, f := range []sievekv.Filter{db.Bloom("bloom"), db.Cuckoo("cuckoo")} {
 			_, err := f.AddString(item)
 			must(t, err)
@@ -413,7 +413,7 @@ func TestImport_damaged(t *testing.T) {
 // A file that cannot be read, at whatever byte, or behind its end, is not called damaged.
 func TestImport_unreadable(t *testing.T) {
 	db := open(t, 1)
-	must(t, db.Bloom("a").Reserve(sievekv.BloomConfig{Capacity: 10, ErrorRate: 0.1}))
+	must(t, db.Bloom("a").Reserve(sievekv.Capacity(10, 0.1), nil))
 	_, err := db.Bloom("a").AddString("x")
 	must(t, err)
 	file := export(t, db, "a")
@@ -447,7 +447,7 @@ func refused(t *testing.T, db *sievekv.DB, file []byte, what string) {
 // A file that changes after it was checked is refused, too, and what was written ahead is reclaimed.
 func TestImport_changedMeanwhile(t *testing.T) {
 	from, db := open(t, 1), open(t, 2)
-	must(t, from.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 3_000_000, ErrorRate: 0.01}))
+	must(t, from.Bloom("k").Reserve(sievekv.Capacity(3_000_000, 0.01), nil))
 	fill(t, from.Bloom("k"), 1_000_000)
 	file := export(t, from, "k")
 	r := &changing{Reader: *bytes.NewReader(file), to: file[:len(file)-1000]}
@@ -594,7 +594,7 @@ func TestFilter(t *testing.T) {
 			must(t, copied.UnmarshalBinary(data))
 			stored := of[name](db, "k")
 			for i := range uint64(*probes) {
-				want, err := stored.MayContainUint64(i)
+				want, err := stored.MayContain(sievekv.Uint64(i))
 				must(t, err)
 				if have := copied.MayContainUint64(i); have != want {
 					t.Fatalf("MayContain(%d) = %t, want %t", i, have, want)

@@ -34,7 +34,7 @@ func TestDescribe_damaged(t *testing.T) {
 	bloom, text := goldenFile(t, "bloom-grown"), goldenFile(t, "string")
 	cut := bloom[:len(bloom)-3]
 	db := open(t, 1)
-	must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 10, ErrorRate: 0.1}))
+	must(t, db.Bloom("k").Reserve(sievekv.Capacity(10, 0.1), nil))
 	empty := export(t, db, "k")
 	for name, tt := range map[string]struct {
 		file []byte
@@ -149,7 +149,7 @@ func TestFilter_Info(t *testing.T) {
 // A large filter with few items takes little memory.
 func TestFilter_few(t *testing.T) {
 	db := open(t, 1)
-	must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 100_000_000, ErrorRate: 0.01}))
+	must(t, db.Bloom("k").Reserve(sievekv.Capacity(100_000_000, 0.01), nil))
 	fill(t, db.Bloom("k"), 3)
 	f, err := sievekv.ReadFilter(bytes.NewReader(export(t, db, "k")))
 	must(t, err)

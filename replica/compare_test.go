@@ -170,10 +170,10 @@ func comparable(t *testing.T) *trio {
 		func(db *sievekv.DB) error { return db.Set("expires", []byte("soon")) },
 		func(db *sievekv.DB) error { _, err := db.Expire("expires", 300*time.Millisecond); return err },
 		func(db *sievekv.DB) error {
-			return db.Bloom("grows").Reserve(sievekv.BloomConfig{Capacity: 20, ErrorRate: 0.01})
+			return db.Bloom("grows").Reserve(sievekv.Capacity(20, 0.01), nil)
 		},
 		func(db *sievekv.DB) error {
-			return db.Bloom("window").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, Window: time.Second, Slices: 4})
+			return db.Bloom("window").Reserve(sievekv.Window(time.Second, 100, 0.01), &sievekv.BloomConfig{Slices: 4})
 		},
 		func(db *sievekv.DB) error {
 			for j := range 200 {

@@ -308,7 +308,7 @@ func TestNode_snapshot(t *testing.T) {
 		}
 	}
 	if err := g.asLeader(func(leader *Node) error {
-		err := leader.DB.Bloom("filter").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01})
+		err := leader.DB.Bloom("filter").Reserve(sievekv.Capacity(1000, 0.01), nil)
 		if errors.Is(err, kv.ErrExists) { // what was not known to be done was
 			return nil
 		}

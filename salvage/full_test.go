@@ -155,7 +155,7 @@ func TestRecover_unsyncedName(t *testing.T) {
 func TestRecover_tooLarge(t *testing.T) {
 	dir := expiring(t)
 	db := open(t, dir)
-	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 100_000, ErrorRate: 0.01}), db.Close())
+	check(t, db.Bloom("bloom").Reserve(sievekv.Capacity(100_000, 0.01), nil), db.Close())
 	o := options()
 	o.MaxFilterBytes = 1000
 	report, err := salvage.Recover(t.Context(), dir, dir+".new", o, salvage.Options{})

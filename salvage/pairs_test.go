@@ -72,7 +72,7 @@ func TestRecover_pairs(t *testing.T) {
 	for session := range 3 {
 		db := open(t, from)
 		if session == 0 {
-			check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}))
+			check(t, db.Bloom("bloom").Reserve(sievekv.Capacity(1000, 0.001), nil))
 		}
 		for i := range 3 {
 			key := fmt.Sprint("key ", (session+i)%4)

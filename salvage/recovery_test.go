@@ -86,7 +86,7 @@ func TestRecover_ended(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)
 	for _, key := range []string{"a", "b"} {
-		check(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}))
+		check(t, db.Bloom(key).Reserve(sievekv.Capacity(100, 0.01), nil))
 	}
 	check(t, db.Close())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -121,7 +121,7 @@ func badBlock(t *testing.T) (dir string, items []string) {
 	for i := range 10_000 {
 		items = append(items, strconv.Itoa(i))
 	}
-	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 20_000, ErrorRate: 0.01}))
+	check(t, db.Bloom("bloom").Reserve(sievekv.Capacity(20_000, 0.01), nil))
 	_, err := db.Bloom("bloom").AddManyString(items, nil)
 	check(t, err)
 	var key []byte

@@ -63,7 +63,7 @@ func TestRecover_earlierBitmap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)
 	_, err := db.Bitmap("bitmap").Set(90_000_000)
-	check(t, err, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}), db.Close())
+	check(t, err, db.Bloom("bloom").Reserve(sievekv.Capacity(100, 0.01), nil), db.Close())
 	loseCommits(t, dir, func(*sievekv.DB) error { return nil })
 	report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
 	check(t, err)
@@ -182,7 +182,7 @@ func TestRecover_counts(t *testing.T) {
 func TestRecover_wakeNote(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)
-	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, Window: time.Hour}))
+	check(t, db.Bloom("bloom").Reserve(sievekv.Window(time.Hour, 100, 0.01), nil))
 	_, err := db.Bloom("bloom").AddString("x")
 	check(t, err, db.Store().CompactTables(t.Context()), db.Close())
 	inPebble(t, dir, func(p *pebble.DB) {

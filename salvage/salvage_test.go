@@ -70,8 +70,8 @@ func damaged(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)
 	bloom, counting := db.Bloom("bloom"), db.Counting("counting")
-	check(t, bloom.Reserve(sievekv.BloomConfig{Capacity: 100_000, ErrorRate: 0.001}),
-		counting.Reserve(sievekv.CountingConfig{Capacity: 10_000, ErrorRate: 0.01}), db.Set("name", []byte("alice")))
+	check(t, bloom.Reserve(sievekv.Capacity(100_000, 0.001), nil),
+		counting.Reserve(sievekv.Capacity(10_000, 0.01), nil), db.Set("name", []byte("alice")))
 	var items []string
 	for i := range 100_000 {
 		items = append(items, string(rune('a'+i%26))+strings.Repeat("x", i%7)+string(rune(i)))
@@ -181,8 +181,8 @@ func TestRecover_markTypes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)
 	families := map[string]string{"bloom": "BF", "cuckoo": "CF", "counting": "CBF", "bloom compatible": "BF", "cuckoo compatible": "CF"}
-	check(t, db.Bloom("bloom compatible").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}),
-		db.Cuckoo("cuckoo compatible").Reserve(sievekv.CuckooConfig{Capacity: 100, Layout: sievekv.LayoutCompatible}))
+	check(t, db.Bloom("bloom compatible").Reserve(sievekv.Capacity(100, 0.01), &sievekv.BloomConfig{Layout: sievekv.LayoutCompatible}),
+		db.Cuckoo("cuckoo compatible").Reserve(sievekv.Capacity(100, 0), &sievekv.CuckooConfig{Layout: sievekv.LayoutCompatible}))
 	words := func(db *sievekv.DB, words ...string) string {
 		args := [][]byte{}
 		for _, w := range words {
@@ -417,7 +417,7 @@ func TestCheck_manifestCut(t *testing.T) {
 func TestRecover_manifestCompacted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)
-	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}))
+	check(t, db.Bloom("bloom").Reserve(sievekv.Capacity(100, 0.01), nil))
 	_, err := db.Bloom("bloom").AddString("alice")
 	check(t, err, db.Set("name", []byte("alice")))
 	check(t, db.Close())
@@ -454,7 +454,7 @@ func corruptLog(t *testing.T, before ...string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)
-	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}))
+	check(t, db.Bloom("bloom").Reserve(sievekv.Capacity(1000, 0.01), nil))
 	for _, key := range before {
 		_, err := db.SetWith(key, []byte("x"), sievekv.SetOptions{ExpireAt: time.Now().Add(time.Hour)})
 		check(t, err)
@@ -674,7 +674,7 @@ func TestCheck_sidecar(t *testing.T) {
 func TestRecover_sidecar(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "store")
 	db := open(t, from)
-	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}), db.Close())
+	check(t, db.Bloom("bloom").Reserve(sievekv.Capacity(1000, 0.01), nil), db.Close())
 	db = open(t, from)
 	for i := range 50 {
 		_, err := db.Bloom("bloom").AddString(strconv.Itoa(i))

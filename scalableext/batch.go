@@ -52,12 +52,20 @@ func sortByBlock(items []BatchItem) []BatchItem {
 	return items
 }
 
-// Sorted returns the items' hashes in the order of their blocks, see sortByBlock. The index of the first item is 0.
-func Sorted[T any](items []T, f hash.Function, sum func(hash.Function, T) uint64, block func(hash uint64) uint64) []BatchItem {
-	batch := make([]BatchItem, len(items))
+// Hashes returns the hashes of items.
+func Hashes(items [][]byte, f hash.Function) []uint64 {
+	hashes := make([]uint64, len(items))
 	for i, item := range items {
-		itemHash := sum(f, item)
-		batch[i] = BatchItem{itemHash, block(itemHash), i}
+		hashes[i] = f.Sum(item)
+	}
+	return hashes
+}
+
+// Sorted returns hashes in the order of their blocks, see sortByBlock. The index of the first hash is 0.
+func Sorted(hashes []uint64, block func(hash uint64) uint64) []BatchItem {
+	batch := make([]BatchItem, len(hashes))
+	for i, h := range hashes {
+		batch[i] = BatchItem{h, block(h), i}
 	}
 	return sortByBlock(batch)
 }
@@ -76,15 +84,15 @@ type Lookups interface {
 
 // LookMany sets present[i] to whether items[i] may be in a filter. First it answers from resident blocks, then it
 // loads the other blocks in order.
-func LookMany[F, T any](
-	h *Handle[F], c Lookups, r kv.Reader, items []T, present []bool, f hash.Function, sum func(hash.Function, T) uint64,
+func LookMany[F any](
+	h *Handle[F], c Lookups, r kv.Reader, items [][]byte, present []bool, f hash.Function,
 ) error {
 	var cold []BatchItem
 	for i, item := range items {
 		if err := h.GivenUp(i); err != nil {
 			return err
 		}
-		itemHash, known := sum(f, item), false
+		itemHash, known := f.Sum(item), false
 		if h.Tx == nil { // resident blocks lack what the transaction has staged
 			if i == 0 && h.DB.Sampled(itemHash) {
 				c.Touch(h.DB, itemHash)
@@ -144,8 +152,8 @@ func (h *Handle[F]) MayContainMany(items int, present []bool, look func(kv.Reade
 // StageMany calls change with the hash of each item, and keeps its answers. If block is nil, it does so in the order
 // given, and n is the number of items before the first that fails. Otherwise it does so in the order of the items'
 // blocks, so that each block that is not resident is read only once, see sortByBlock.
-func StageMany[F, T any](
-	h *Handle[F], items []T, answers []bool, f hash.Function, sum func(hash.Function, T) uint64,
+func StageMany[F any](
+	h *Handle[F], items [][]byte, answers []bool, f hash.Function,
 	block func(hash uint64) uint64, change func(hash uint64) (bool, error),
 ) (n int, err error) {
 	clear(answers)
@@ -154,13 +162,13 @@ func StageMany[F, T any](
 			if err := h.GivenUp(i); err != nil {
 				return i, err
 			}
-			if answers[i], err = change(sum(f, item)); err != nil {
+			if answers[i], err = change(f.Sum(item)); err != nil {
 				return i, err
 			}
 		}
 		return len(items), nil
 	}
-	batch := Sorted(items, f, sum, block)
+	batch := Sorted(Hashes(items, f), block)
 	if err := loadSorted(h, batch, answers, change); err != nil {
 		return 0, err
 	}
@@ -169,11 +177,11 @@ func StageMany[F, T any](
 
 // ChangeMany changes items in commits, each of at most size items. stage stages as many of the items as fit into the
 // commit, at least one, and returns their number.
-func ChangeMany[F, T any](
-	h *Handle[F], level kv.Durability, items []T, answers []bool, size int,
-	stage func(w *kv.Writer, items []T, answers []bool) (int, error),
+func ChangeMany[F any](
+	h *Handle[F], level kv.Durability, items [][]byte, answers []bool, size int,
+	stage func(w *kv.Writer, items [][]byte, answers []bool) (int, error),
 ) (n int, err error) {
-	return EachBatch(items, answers, size, func(items []T, answers []bool) (int, error) {
+	return EachBatch(items, answers, size, func(items [][]byte, answers []bool) (int, error) {
 		return h.WriteItems(level, func(w *kv.Writer) (int, error) { return stage(w, items, answers) })
 	})
 }

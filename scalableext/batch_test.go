@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -24,8 +23,7 @@ func TestSorted(t *testing.T) {
 				want = append(want, scalableext.BatchItem{Hash: items[i], Block: items[i] >> 8, I: i})
 			}
 			slices.SortStableFunc(want, func(a, b scalableext.BatchItem) int { return cmp.Compare(a.Block, b.Block) })
-			got := scalableext.Sorted(items, hash.Function{}, func(_ hash.Function, item uint64) uint64 { return item },
-				func(sum uint64) uint64 { return sum >> 8 })
+			got := scalableext.Sorted(items, func(hash uint64) uint64 { return hash >> 8 })
 			if !slices.Equal(got, want) {
 				t.Errorf("%d items of %d blocks are not sorted, or not stable", n, blocks)
 			}

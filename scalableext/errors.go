@@ -32,6 +32,9 @@ var (
 	// ErrDamaged is returned, with the place, for a file of a filter that is not what it should be, is damaged or cut short.
 	ErrDamaged = errors.New("sievekv: damaged file")
 
+	// ErrLength is returned by methods of many items for answers that are not as many as the items.
+	ErrLength = errors.New("sievekv: the answers must be as many as the items")
+
 	// ErrConfig is returned by Reserve, OpenOrReserve and Planned if a value of the configuration is out of range. The
 	// message has the field, its value and what is allowed.
 	ErrConfig = probe.ErrParams

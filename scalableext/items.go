@@ -1,6 +1,7 @@
 package scalableext
 
 import (
+	"encoding/binary"
 	"fmt"
 	"unsafe"
 )
@@ -55,10 +56,10 @@ func EachBatch[T any](items []T, answers []bool, size int, change func(items []T
 	return n, nil
 }
 
-// SameLength returns an error unless there is one answer for each item.
+// SameLength returns ErrLength unless there is one answer for each item.
 func SameLength(items int, answers []bool) error {
 	if len(answers) != items {
-		return fmt.Errorf("sievekv: %d answers for %d items: must be equal", len(answers), items)
+		return fmt.Errorf("%w: %d answers for %d items", ErrLength, len(answers), items)
 	}
 	return nil
 }
@@ -66,10 +67,24 @@ func SameLength(items int, answers []bool) error {
 // BytesOf returns the bytes of a string. The caller must not change them.
 func BytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// LittleEndian returns the 8 bytes of a number that is an item.
-func LittleEndian(v uint64) (b [8]byte) {
-	for i := range b {
-		b[i] = byte(v >> (8 * i))
+// BytesOfAll returns the bytes of strings. The caller must not change them.
+func BytesOfAll(items []string) [][]byte {
+	list := make([][]byte, len(items))
+	for i, item := range items {
+		list[i] = BytesOf(item)
 	}
-	return b
+	return list
+}
+
+// Uint64 returns the item that stands for an integer: its 8 bytes, the lowest first.
+func Uint64(v uint64) []byte { return binary.LittleEndian.AppendUint64(make([]byte, 0, 8), v) }
+
+// Uint64s is Uint64 for many integers.
+func Uint64s(values ...uint64) [][]byte {
+	all, list := make([]byte, 0, 8*len(values)), make([][]byte, len(values))
+	for i, v := range values {
+		all = binary.LittleEndian.AppendUint64(all, v)
+		list[i] = all[8*i : 8*i+8]
+	}
+	return list
 }

@@ -36,7 +36,7 @@ func Example() {
 	go func() { ended <- s.Serve(l) }()
 
 	seen := db.Bloom("seen")
-	if err := seen.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}); err != nil {
+	if err := seen.Reserve(sievekv.Capacity(1000, 0.01), nil); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := seen.AddString("https://example.org/"); err != nil {

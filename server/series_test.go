@@ -232,7 +232,7 @@ func TestSeries_readOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := db.Bloom("f")
-	if err := f.Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}); err != nil {
+	if err := f.Reserve(sievekv.Capacity(100, 0.01), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.AddString("a"); err != nil {

@@ -142,7 +142,7 @@ var rules = []rule{
 	{packages: "cmd/kvshell/internal/filters", ours: slices.Concat(shell("exit", "cliflags"), kinds), others: flagModules},
 	{packages: "cmd/kvshell/internal/dedup", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "system", "tty"), []string{"internal/dirsync"}), others: slices.Concat(flagModules, []string{xxhash})},
 	{packages: "cmd/kvshell/internal/report", ours: slices.Concat(shell("exit", "filters"), kinds, []string{"portable"})},
-	{packages: "cmd/kvshell/internal/bench", ours: []string{"bloomext", "kv"}},
+	{packages: "cmd/kvshell/internal/bench", ours: []string{"bloomext", "kv", "scalableext"}},
 	{packages: "cmd/kvshell/internal/tty", ours: append(shell("exit"), "module/reply"), others: []string{"golang.org/x/term"}},
 	{packages: "cmd/kvshell/internal/prompt", ours: append(shell("exit", "cmdline", "suggest", "system"), "module", "module/reply", "internal/resp"), others: append([]string{"github.com/peterh/liner", "golang.org/x/term"}, flagModules...)},
 	{packages: "cmd/kvshell/internal/client", ours: append(shell("exit", "cliflags", "cmdline", "system", "text"), "module/...", "internal/resp"), others: flagModules},

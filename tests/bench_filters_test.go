@@ -22,9 +22,9 @@ func filtersForBench(b *testing.B) (*sievekv.DB, map[string]sievekv.Filter) {
 	b.Cleanup(func() { _ = db.Close() })
 	bloom, cuckoo, counting := db.Bloom("bf"), db.Cuckoo("cf"), db.Counting("cbf")
 	for _, err := range []error{
-		bloom.Reserve(sievekv.BloomConfig{Capacity: 1 << 22, ErrorRate: 0.01}),
-		cuckoo.Reserve(sievekv.CuckooConfig{Capacity: 1 << 22}),
-		counting.Reserve(sievekv.CountingConfig{Capacity: 1 << 22, ErrorRate: 0.01}),
+		bloom.Reserve(sievekv.Capacity(1<<22, 0.01), nil),
+		cuckoo.Reserve(sievekv.Capacity(1<<22, 0), nil),
+		counting.Reserve(sievekv.Capacity(1<<22, 0.01), nil),
 	} {
 		if err != nil {
 			b.Fatal(err)
@@ -36,10 +36,10 @@ func filtersForBench(b *testing.B) (*sievekv.DB, map[string]sievekv.Filter) {
 		items[i] = uint64(i)
 	}
 	for _, f := range filters {
-		if _, err := f.AddManyUint64(items, nil); err != nil {
+		if _, err := f.AddMany(sievekv.Uint64s(items...), nil); err != nil {
 			b.Fatal(err)
 		}
-		if err := f.MayContainManyUint64(items, make([]bool, len(items))); err != nil {
+		if err := f.MayContainMany(sievekv.Uint64s(items...), make([]bool, len(items))); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -67,12 +67,12 @@ func BenchmarkFilters(b *testing.B) {
 			})
 		}
 		present, fresh := make([]bool, 64), uint64(benchItems)
-		each("hit", 1, func(_ uint64, items []uint64) error { _, err := f.MayContainUint64(items[0]); return err })
-		each("miss", 1, func(_ uint64, items []uint64) error { _, err := f.MayContainUint64(^items[0]); return err })
-		each("hit64", 64, func(_ uint64, items []uint64) error { return f.MayContainManyUint64(items, present) })
-		each("add64", 64, func(_ uint64, items []uint64) error { _, err := f.AddManyUint64(items, nil); return err })
-		each("add", 1, func(_ uint64, items []uint64) error { _, err := f.AddUint64(items[0]); return err })
-		each("addnew", 1, func(uint64, []uint64) error { fresh++; _, err := f.AddUint64(fresh); return err })
+		each("hit", 1, func(_ uint64, items []uint64) error { _, err := f.MayContain(sievekv.Uint64(items[0])); return err })
+		each("miss", 1, func(_ uint64, items []uint64) error { _, err := f.MayContain(sievekv.Uint64(^items[0])); return err })
+		each("hit64", 64, func(_ uint64, items []uint64) error { return f.MayContainMany(sievekv.Uint64s(items...), present) })
+		each("add64", 64, func(_ uint64, items []uint64) error { _, err := f.AddMany(sievekv.Uint64s(items...), nil); return err })
+		each("add", 1, func(_ uint64, items []uint64) error { _, err := f.Add(sievekv.Uint64(items[0])); return err })
+		each("addnew", 1, func(uint64, []uint64) error { fresh++; _, err := f.Add(sievekv.Uint64(fresh)); return err })
 	}
 }
 

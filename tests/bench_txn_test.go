@@ -13,6 +13,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -29,10 +30,10 @@ func BenchmarkUpdate_staged(b *testing.B) {
 			f := bloomext.New(db, "f")
 			orFail(b, f.Reserve(bloomext.Config{Capacity: 10 * many, ErrorRate: 0.01}))
 			return func(tx *txn.Tx, item uint64) error {
-				if _, err := f.In(tx).AddUint64(item); err != nil {
+				if _, err := f.In(tx).Add(scalableext.Uint64(item)); err != nil {
 					return err
 				}
-				_, err := f.In(tx).MayContainUint64(item + 1<<40)
+				_, err := f.In(tx).MayContain(scalableext.Uint64(item + 1<<40))
 				return err
 			}
 		}},
@@ -40,10 +41,10 @@ func BenchmarkUpdate_staged(b *testing.B) {
 			f := cuckooext.New(db, "f")
 			orFail(b, f.Reserve(cuckooext.Config{Capacity: 10 * many}))
 			return func(tx *txn.Tx, item uint64) error {
-				if _, err := f.In(tx).AddString(strconv.FormatUint(item, 10)); err != nil {
+				if _, err := f.In(tx).Add([]byte(strconv.FormatUint(item, 10))); err != nil {
 					return err
 				}
-				_, err := f.In(tx).MayContainString(strconv.FormatUint(item+1<<40, 10))
+				_, err := f.In(tx).MayContain([]byte(strconv.FormatUint(item+1<<40, 10)))
 				return err
 			}
 		}},
@@ -51,10 +52,10 @@ func BenchmarkUpdate_staged(b *testing.B) {
 			f := countingext.New(db, "f")
 			orFail(b, f.Reserve(countingext.Config{Capacity: 10 * many, ErrorRate: 0.01}))
 			return func(tx *txn.Tx, item uint64) error {
-				if _, err := f.In(tx).AddString(strconv.FormatUint(item, 10)); err != nil {
+				if _, err := f.In(tx).Add([]byte(strconv.FormatUint(item, 10))); err != nil {
 					return err
 				}
-				_, err := f.In(tx).MayContainString(strconv.FormatUint(item+1<<40, 10))
+				_, err := f.In(tx).MayContain([]byte(strconv.FormatUint(item+1<<40, 10)))
 				return err
 			}
 		}},
@@ -64,10 +65,10 @@ func BenchmarkUpdate_staged(b *testing.B) {
 				if err := f.Reserve(bloomext.Config{Capacity: 10, ErrorRate: 0.01}); err != nil {
 					return err
 				}
-				if _, err := f.AddUint64(item); err != nil {
+				if _, err := f.Add(scalableext.Uint64(item)); err != nil {
 					return err
 				}
-				_, err := f.MayContainUint64(item + 1<<40)
+				_, err := f.MayContain(scalableext.Uint64(item + 1<<40))
 				return err
 			}
 		}},

@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // viewBench is a store on disk with a filter, and numbers for what is written to it.
@@ -46,7 +47,7 @@ func newViewBench(b *testing.B) *viewBench {
 		items[i] = uint64(i)
 	}
 	s.next = uint64(len(items))
-	if _, err := s.f.AddManyUint64(items, make([]bool, len(items))); err != nil {
+	if _, err := s.f.AddMany(scalableext.Uint64s(items...), make([]bool, len(items))); err != nil {
 		b.Fatal(err)
 	}
 	for i := range uint64(1000) {
@@ -58,7 +59,7 @@ func newViewBench(b *testing.B) *viewBench {
 }
 
 func (s *viewBench) add(i uint64) error {
-	_, err := s.f.AddUint64(i)
+	_, err := s.f.Add(scalableext.Uint64(i))
 	return err
 }
 
@@ -104,7 +105,7 @@ func BenchmarkAdd_view(b *testing.B) {
 				}
 				for _, s := range stores {
 					err := s.run(writes, func(i uint64) error { return bench.write(s, i) })
-					if errors.Is(err, bloomext.ErrFull) {
+					if errors.Is(err, scalableext.ErrFull) {
 						b.Fatalf("the filter is full after %d items: give a smaller -benchtime", s.next)
 					}
 					if err != nil {

@@ -29,16 +29,14 @@ func (b bitmapOfItems) Add(item []byte) (isNew bool, err error) {
 	return isNew, err
 }
 
-func (b bitmapOfItems) AddString(item string) (isNew bool, err error) { return b.Add([]byte(item)) }
-
-// MayContainString reports whether the item has its bit. The error is kv.ErrNotFound if there is no bitmap.
-func (b bitmapOfItems) MayContainString(item string) (on bool, err error) {
+// MayContain reports whether the item has its bit. The error is kv.ErrNotFound if there is no bitmap.
+func (b bitmapOfItems) MayContain(item []byte) (on bool, err error) {
 	err = b.db.Read(func(r kv.Reader) error {
 		return bitmapext.Look(r, b.key, func(s *bitmapext.String) error {
 			if !s.Exists() {
 				return kv.ErrNotFound
 			}
-			on, err = s.Bit(b.bitOf([]byte(item)))
+			on, err = s.Bit(b.bitOf(item))
 			return err
 		})
 	})
@@ -47,7 +45,7 @@ func (b bitmapOfItems) MayContainString(item string) (on bool, err error) {
 
 func (b bitmapOfItems) MayContainMany(items [][]byte, present []bool) (err error) {
 	for i, item := range items {
-		if present[i], err = b.MayContainString(string(item)); err != nil {
+		if present[i], err = b.MayContain(item); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ package tests_test
 // Allocations are counted without the race detector, which makes some of its own.
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -28,7 +29,7 @@ func openAllocations(t *testing.T) map[string]sievekv.Filter {
 	t.Cleanup(func() { must(t, db.Close()) })
 	filters := costFilters(t, db, 1)
 	for _, f := range filters {
-		_, err := f.AddManyUint64(costOf(0, 1000), nil)
+		_, err := f.AddMany(sievekv.Uint64s(costOf(0, 1000)...), nil)
 		must(t, err)
 	}
 	return filters
@@ -36,10 +37,10 @@ func openAllocations(t *testing.T) map[string]sievekv.Filter {
 
 // Lookups in memory allocate nothing.
 func TestCosts_allocationsOfLookups(t *testing.T) {
-	item := []byte("absent")
+	known, item := sievekv.Uint64(5), []byte("absent")
 	items, present := [][]byte{item, item}, make([]bool, 2)
 	for name, f := range openAllocations(t) {
-		wantAllocations(t, name+": lookup of a present item", 0, func() error { _, err := f.MayContainUint64(5); return err })
+		wantAllocations(t, name+": lookup of a present item", 0, func() error { _, err := f.MayContain(known); return err })
 		wantAllocations(t, name+": lookup of an absent item", 0, func() error { _, err := f.MayContain(item); return err })
 		wantAllocations(t, name+": lookup of a string", 0, func() error { _, err := f.MayContainString("absent"); return err })
 		if name == "bloom" { // the others collect the answers that memory does not have
@@ -52,20 +53,21 @@ func TestCosts_allocationsOfLookups(t *testing.T) {
 func TestCosts_allocationsOfAdds(t *testing.T) {
 	const batch = 256
 	for name, f := range openAllocations(t) {
-		next := uint64(1 << 30)
+		next, item := uint64(1<<30), make([]byte, 8)
 		most := map[string]struct{ one, batch float64 }{"bloom": {2, 30}, "cuckoo": {8, batch}, "counting": {13, 2 * batch}}[name]
 		wantAllocations(t, name+": add", most.one, func() error {
 			next++
-			_, err := f.AddUint64(next)
+			binary.LittleEndian.PutUint64(item, next)
+			_, err := f.Add(item)
 			return err
 		})
-		var items [batch]uint64
+		items := sievekv.Uint64s(make([]uint64, batch)...)
 		wantAllocations(t, name+": add of many", most.batch, func() error {
 			for i := range items {
 				next++
-				items[i] = next
+				binary.LittleEndian.PutUint64(items[i], next)
 			}
-			_, err := f.AddManyUint64(items[:], nil)
+			_, err := f.AddMany(items, nil)
 			return err
 		})
 	}
@@ -81,7 +83,7 @@ func TestCosts_allocationsOnDisk(t *testing.T) {
 	n := testing.AllocsPerRun(runs, func() {
 		for range each {
 			items++
-			_, err := f.MayContainUint64(items)
+			_, err := f.MayContain(sievekv.Uint64(items))
 			must(t, err)
 		}
 	})

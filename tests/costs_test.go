@@ -42,9 +42,9 @@ func costFilters(t *testing.T, db *sievekv.DB, layers int) map[string]sievekv.Fi
 	}
 	bloom, cuckoo, counting := db.Bloom("bloom"), db.Cuckoo("cuckoo"), db.Counting("counting")
 	must(t, errors.Join(
-		bloom.Reserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 1e-6, GrowthLog: -1}),
-		cuckoo.Reserve(sievekv.CuckooConfig{Capacity: capacity, ErrorRate: 1e-6}),
-		counting.Reserve(sievekv.CountingConfig{Capacity: capacity, ErrorRate: 1e-6}),
+		bloom.Reserve(sievekv.Capacity(capacity, 1e-6), &sievekv.BloomConfig{GrowthLog: -1}),
+		cuckoo.Reserve(sievekv.Capacity(capacity, 1e-6), nil),
+		counting.Reserve(sievekv.Capacity(capacity, 1e-6), nil),
 	))
 	return filtersOf(db)
 }
@@ -157,7 +157,7 @@ func TestCosts_entries(t *testing.T) {
 	batch, next := costOf(1<<20, 2000), uint64(0)
 	for name, f := range filters {
 		blocks := int(blocksOf(t, db, name)[0])
-		add := func() error { next++; _, err := f.AddUint64(next); return err }
+		add := func() error { next++; _, err := f.Add(sievekv.Uint64(next)); return err }
 		must(t, add())
 		type costs struct {
 			what         string
@@ -166,11 +166,11 @@ func TestCosts_entries(t *testing.T) {
 		}
 		cases := []costs{
 			{"an add", add, 1, 1},
-			{"an add of many", func() error { _, err := f.AddManyUint64(batch, nil); return err }, blocks, 1},
+			{"an add of many", func() error { _, err := f.AddMany(sievekv.Uint64s(batch...), nil); return err }, blocks, 1},
 		}
 		switch f := f.(type) {
 		case *sievekv.Bloom:
-			cases = append(cases, costs{"an add of an item that is there", func() error { _, err := f.AddUint64(next); return err }, 0, 0})
+			cases = append(cases, costs{"an add of an item that is there", func() error { _, err := f.Add(sievekv.Uint64(next)); return err }, 0, 0})
 		case interface{ DeleteUint64(uint64) (bool, error) }:
 			cases = append(cases, costs{"a delete", func() error { _, err := f.DeleteUint64(next); return err }, 1, 1})
 		}
@@ -193,7 +193,7 @@ func TestCosts_blocksRead(t *testing.T) {
 		fs := vfs.NewMem()
 		db := openCosts(t, fs, &sievekv.Options{Durability: sievekv.NoSync})
 		for name, f := range costFilters(t, db, layers) {
-			_, err := f.AddManyUint64(costOf(0, costItems), nil)
+			_, err := f.AddMany(sievekv.Uint64s(costOf(0, costItems)...), nil)
 			must(t, err)
 			if n := len(blocksOf(t, db, name)); n != layers {
 				t.Fatalf("%s has %d layers, want %d", name, n, layers)
@@ -204,7 +204,7 @@ func TestCosts_blocksRead(t *testing.T) {
 		for name, f := range filtersOf(db) {
 			for _, want := range []int{layers, 0} {
 				before := blocksRead(t, db)
-				present, err := f.MayContainUint64(absentItem)
+				present, err := f.MayContain(sievekv.Uint64(absentItem))
 				must(t, err)
 				if n := blocksRead(t, db) - before; present || n != uint64(want) {
 					t.Errorf("%s: a lookup in %d layers is answered by %t, and reads %d blocks, want %d", name, layers, present, n, want)
@@ -220,7 +220,7 @@ func TestCosts_blocksRead(t *testing.T) {
 			}
 			present := make([]bool, 5000)
 			before := blocksRead(t, db)
-			must(t, f.MayContainManyUint64(costOf(absentItem, 5000), present))
+			must(t, f.MayContainMany(sievekv.Uint64s(costOf(absentItem, 5000)...), present))
 			if n := blocksRead(t, db) - before; n != all {
 				t.Errorf("%s: %d lookups in %d layers of %d blocks read %d", name, len(present), layers, all, n)
 			}
@@ -235,8 +235,8 @@ func openLarge(t *testing.T) (db *sievekv.DB, blocks uint64) {
 	const items = 200_000
 	fs := vfs.NewMem()
 	db = openCosts(t, fs, &sievekv.Options{Durability: sievekv.NoSync})
-	must(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: items, ErrorRate: 1e-6, NonScaling: true}))
-	_, err := db.Bloom("bloom").AddManyUint64(costOf(0, items), nil)
+	must(t, db.Bloom("bloom").Reserve(sievekv.Capacity(items, 1e-6), &sievekv.BloomConfig{NonScaling: true}))
+	_, err := db.Bloom("bloom").AddMany(sievekv.Uint64s(costOf(0, items)...), nil)
 	must(t, err)
 	must(t, db.Close())
 	db = openCosts(t, fs, &sievekv.Options{CacheSize: 256 << 10})
@@ -256,7 +256,7 @@ func TestCosts_blocksReadOnce(t *testing.T) {
 	db, blocks := openLarge(t)
 	defer func() { must(t, db.Close()) }()
 	present := make([]bool, 10_000)
-	must(t, db.Bloom("bloom").MayContainManyUint64(costOf(absentItem, 10_000), present))
+	must(t, db.Bloom("bloom").MayContainMany(sievekv.Uint64s(costOf(absentItem, 10_000)...), present))
 	if n := blocksRead(t, db); n != blocks {
 		t.Errorf("%d lookups in %d blocks read %d", len(present), blocks, n)
 	}

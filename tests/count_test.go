@@ -45,8 +45,8 @@ func TestCount_readError(t *testing.T) {
 	db := open(disk)
 	counting, cuckoo := db.Counting("n"), db.Cuckoo("c")
 	if err := errors.Join(
-		counting.Reserve(sievekv.CountingConfig{Capacity: capacity, ErrorRate: 0.001}),
-		cuckoo.Reserve(sievekv.CuckooConfig{Capacity: capacity}),
+		counting.Reserve(sievekv.Capacity(capacity, 0.001), nil),
+		cuckoo.Reserve(sievekv.Capacity(capacity, 0), nil),
 	); err != nil {
 		t.Fatal(err)
 	}

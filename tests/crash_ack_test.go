@@ -19,6 +19,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/faultfs"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -150,7 +151,7 @@ func reserve(key string, capacity uint64) action {
 
 func add(key, item string, isNew bool) action {
 	return func(db *kv.DB, level kv.Durability) error {
-		added, err := bloomext.New(db, key).With(level).AddString(item)
+		added, err := bloomext.New(db, key).With(level).Add([]byte(item))
 		return errors.Join(err, expect(added == isNew, fmt.Sprintf("add of %s to %s: new is %t", item, key, added)))
 	}
 }
@@ -158,7 +159,7 @@ func add(key, item string, isNew bool) action {
 func addMany(key string, isNew bool, items ...string) action {
 	return func(db *kv.DB, level kv.Durability) error {
 		added := make([]bool, len(items))
-		_, err := bloomext.New(db, key).With(level).AddManyString(items, added)
+		_, err := bloomext.New(db, key).With(level).AddMany(scalableext.BytesOfAll(items), added)
 		return errors.Join(err, expect(added[0] == isNew, fmt.Sprintf("add of %s to %s: new is %t", items, key, added)))
 	}
 }
@@ -203,7 +204,7 @@ func failing(want error, a action) action {
 // absent wants an item not to be there, nor the key perhaps.
 func absent(key, item string) action {
 	return func(db *kv.DB, _ kv.Durability) error {
-		present, err := bloomext.New(db, key).MayContainString(item)
+		present, err := bloomext.New(db, key).MayContain([]byte(item))
 		if errors.Is(err, kv.ErrNotFound) {
 			return nil
 		}
@@ -213,7 +214,7 @@ func absent(key, item string) action {
 
 func present(key, item string) action {
 	return func(db *kv.DB, _ kv.Durability) error {
-		present, err := bloomext.New(db, key).MayContainString(item)
+		present, err := bloomext.New(db, key).MayContain([]byte(item))
 		return errors.Join(err, expect(present, fmt.Sprintf("%s is not in %s", item, key)))
 	}
 }
@@ -265,10 +266,10 @@ func TestCrash_answers(t *testing.T) {
 			rename("j", "k"), add("k", "x", false), missing("k"), present("k", "x"),
 		}, {
 			"add to a filter that is full", []action{reserve("k", 1)},
-			add("k", "x", true), failing(bloomext.ErrFull, add("k", "y", false)), absent("k", "x"), present("k", "x"),
+			add("k", "x", true), failing(scalableext.ErrFull, add("k", "y", false)), absent("k", "x"), present("k", "x"),
 		}, {
 			"batch for a filter that is full", []action{reserve("k", 1)},
-			add("k", "x", true), failing(bloomext.ErrFull, addMany("k", false, "y")), absent("k", "x"), present("k", "x"),
+			add("k", "x", true), failing(scalableext.ErrFull, addMany("k", false, "y")), absent("k", "x"), present("k", "x"),
 		}, {
 			"delete of a deleted key", []action{reserve("k", 100)},
 			deleteKey("k", 1), deleteKey("k", 0), there("k"), missing("k"),
@@ -346,7 +347,7 @@ func TestCrash_answerFails(t *testing.T) {
 	for name, answer := range map[string]func(db *kv.DB) error{
 		"Update": func(db *kv.DB) error {
 			return txn.Update(t.Context(), db, kv.Always, func(tx *txn.Tx) error {
-				isNew, err := bloomext.New(db, "k").In(tx).AddString("x")
+				isNew, err := bloomext.New(db, "k").In(tx).Add([]byte("x"))
 				if err == nil && !isNew {
 					err = duplicate
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/crash"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
@@ -173,7 +174,7 @@ func TestMerge_refused(t *testing.T) {
 		must(t, err)
 	}
 	err = bloomext.New(db, "full").Merge(t.Context(), bloomext.New(db, "other"))
-	wantError(t, err, bloomext.ErrRate, "0.007")
+	wantError(t, err, scalableext.ErrRate, "0.007")
 
 	own, err := holds(db, "dest", ownItems("dest", n))
 	must(t, err)

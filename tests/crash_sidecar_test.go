@@ -1,6 +1,7 @@
 package tests_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -26,8 +27,8 @@ func tornStores(t *testing.T) map[string]*kvtest.Disk {
 	db := open(t, storeDir, tinyOptions(disk))
 	must(t, reserve("k", 100)(db, kv.Always))
 	must(t, add("k", "x", true)(db, kv.Always))
-	before := files(t, disk, storeDir)["DURABLE"]
-	for files(t, disk, storeDir)["DURABLE"] == before {
+	before := readFile(t, disk, sidecar)
+	for bytes.Equal(readFile(t, disk, sidecar), before) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	crashed := disk.CrashClone(vfs.CrashCloneCfg{})

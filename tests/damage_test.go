@@ -63,8 +63,8 @@ func damageOptions() kv.Options {
 }
 
 type damageFilter interface {
-	AddString(string) (bool, error)
-	MayContainString(string) (bool, error)
+	Add([]byte) (bool, error)
+	MayContain([]byte) (bool, error)
 }
 
 func damageFilterOf(db *kv.DB, key string) damageFilter {
@@ -117,7 +117,7 @@ func (s *damagedStore) makeFilters(t *testing.T, db *kv.DB) {
 		"bloom expiring", "cuckoo expiring", "counting expiring", "bitmap expiring")
 	for _, key := range s.filters {
 		c := damageCommit{key: key, value: "first", filter: true}
-		_, err := damageFilterOf(db, key).AddString(c.value)
+		_, err := damageFilterOf(db, key).Add([]byte(c.value))
 		must(t, err)
 		s.commits = append(s.commits, c)
 		if at := damageExpiry(key); at != 0 {
@@ -162,7 +162,7 @@ func newDamagedStore(t *testing.T, seed uint64) *damagedStore {
 				must(t, err)
 			case 1, 2, 3:
 				c.key, c.filter = s.filters[rng.IntN(len(s.filters))], true
-				_, err := damageFilterOf(db, c.key).AddString(c.value)
+				_, err := damageFilterOf(db, c.key).Add([]byte(c.value))
 				must(t, err)
 			default:
 				c.value += strings.Repeat("x", rng.IntN(400))
@@ -573,7 +573,7 @@ func (s *damagedStore) compare(db *kv.DB, values map[string]string, items map[st
 	}
 	for _, key := range s.filters {
 		missing := 0
-		_, err := damageFilterOf(db, key).MayContainString("")
+		_, err := damageFilterOf(db, key).MayContain(nil)
 		if errors.Is(err, kv.ErrNotFound) {
 			if !named[key] && !guessed {
 				unnamed++
@@ -581,7 +581,7 @@ func (s *damagedStore) compare(db *kv.DB, values map[string]string, items map[st
 			continue
 		}
 		for _, item := range items[key] {
-			found, err := damageFilterOf(db, key).MayContainString(item)
+			found, err := damageFilterOf(db, key).MayContain([]byte(item))
 			if err != nil {
 				return 0, 0, err
 			}

@@ -175,7 +175,7 @@ func fillForNewer(t *testing.T) {
 	db := open(t, storeDir, tinyOptions(vfs.Default))
 	add := func(round int) {
 		for i := range 200 {
-			_, err := bloomext.New(db, "filter").AddString(fmt.Sprint(round, " ", i))
+			_, err := bloomext.New(db, "filter").Add([]byte(fmt.Sprint(round, " ", i)))
 			must(t, err)
 			_, err = db.Set(kv.Always, fmt.Append(nil, "key ", i), fmt.Append(nil, round), kv.SetOptions{})
 			must(t, err)

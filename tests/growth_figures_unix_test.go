@@ -41,7 +41,7 @@ type growthWay struct {
 }
 
 func addOne(f *bloomext.Filter, _ *kv.DB, from, _ uint64) error {
-	_, err := f.AddUint64(from)
+	_, err := f.Add(scalableext.Uint64(from))
 	return err
 }
 
@@ -50,7 +50,7 @@ func addBatch(f *bloomext.Filter, _ *kv.DB, from, to uint64) error {
 	for i := range list {
 		list[i] = from + uint64(i)
 	}
-	_, err := f.AddManyUint64(list, nil)
+	_, err := f.AddMany(scalableext.Uint64s(list...), nil)
 	return err
 }
 
@@ -60,7 +60,7 @@ const loadLines = 1 << 18
 func loadCommit(f *bloomext.Filter, db *kv.DB, from, to uint64) error {
 	lines := make([][]byte, to-from)
 	for i := range lines {
-		b := scalableext.LittleEndian(from + uint64(i))
+		b := scalableext.Uint64(from + uint64(i))
 		lines[i] = b[:]
 	}
 	for len(lines) > 0 {
@@ -117,7 +117,7 @@ func growthFigures(t *testing.T, way growthWay, log string) {
 		for i := range absent {
 			absent[i] = 1<<50 + uint64(i)
 		}
-		must(t, f.MayContainManyUint64(absent, present))
+		must(t, f.MayContainMany(scalableext.Uint64s(absent...), present))
 		found := 0
 		for _, p := range present {
 			if p {
@@ -143,7 +143,7 @@ func growthFigures(t *testing.T, way growthWay, log string) {
 	room, cpu := after.Layers[len(after.Layers)-1], cpuTime(t)
 	still := uint64(0) // adds during which the filter does not grow; none if the layer is nearly full already
 	for ; still+1 < (room.Capacity-min(room.Capacity, room.Items))/2; still++ {
-		_, err := f.AddUint64(items + still)
+		_, err := f.Add(scalableext.Uint64(items + still))
 		must(t, err)
 	}
 	calm := (cpuTime(t) - cpu) / time.Duration(max(still, 1))
@@ -152,7 +152,7 @@ func growthFigures(t *testing.T, way growthWay, log string) {
 	const lookups = 1_000_000
 	for range lookups {
 		x = x*6364136223846793005 + 1442695040888963407
-		_, _ = f.MayContainUint64(x | 1<<60)
+		_, _ = f.MayContain(scalableext.Uint64(x | 1<<60))
 	}
 	absent := time.Since(begin)
 	t.Logf("%d items: %.1f bits an item on average, %.1f in memory, %.1f at the end in %d layers, %d at most; highest measured rate %.4f of %v",

@@ -15,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // keyLocks tells which of a store's 256 write locks a key has: that of the upper eight bits of its hash, whose seed is
@@ -109,7 +110,7 @@ func (s bystanders) lookups(held string) []namedAction {
 		{"lookup of an absent item", absent(held, "never")},
 		{"lookup of several", func(db *kv.DB, _ kv.Durability) error {
 			found := make([]bool, 2)
-			err := bloomext.New(db, held).MayContainManyString([]string{"before", "never"}, found)
+			err := bloomext.New(db, held).MayContainMany(scalableext.BytesOfAll([]string{"before", "never"}), found)
 			return errors.Join(err, expect(found[0] && !found[1], fmt.Sprint("before and never are there: ", found)))
 		}},
 		{"info", there(held)},
@@ -134,7 +135,7 @@ func (s bystanders) lookups(held string) []namedAction {
 				return err
 			}
 			defer view.Rollback()
-			found, err := bloomext.New(db, held).In(view).MayContainString("before")
+			found, err := bloomext.New(db, held).In(view).MayContain([]byte("before"))
 			return errors.Join(err, expect(found, "before is not in the view"))
 		}},
 	}

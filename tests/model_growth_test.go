@@ -15,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/faultfs"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -162,7 +163,7 @@ func (m *growthModel) step() {
 			for n := range m.items[src] {
 				m.added(key, level, n)
 			}
-		case !errors.Is(err, bloomext.ErrUnequal) && !errors.Is(err, bloomext.ErrRate):
+		case !errors.Is(err, scalableext.ErrUnequal) && !errors.Is(err, scalableext.ErrRate):
 			t.Fatal(err)
 		}
 	case n < 92:

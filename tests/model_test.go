@@ -17,6 +17,7 @@ import (
 	"github.com/sievekv/sievekv/internal/resp"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -459,8 +460,8 @@ func (s *modelStore) stageAndRefuse(tx *kv.Transaction, c takenBack) error {
 		return fmt.Errorf("Write = %w", err)
 	}
 	for _, err := range errs {
-		if err != nil && !errors.Is(err, kv.ErrNotFound) && !errors.Is(err, kv.ErrWrongType) && !errors.Is(err, bloomext.ErrFull) &&
-			!errors.Is(err, countingext.ErrFull) && !errors.Is(err, bloomext.ErrCannotGrow) {
+		if err != nil && !errors.Is(err, kv.ErrNotFound) && !errors.Is(err, kv.ErrWrongType) && !errors.Is(err, scalableext.ErrFull) &&
+			!errors.Is(err, scalableext.ErrFull) && !errors.Is(err, scalableext.ErrCannotGrow) {
 			return err
 		}
 	}

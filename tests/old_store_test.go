@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // unpack unpacks files of an archive into a new directory.
@@ -144,24 +144,24 @@ func TestOldStore(t *testing.T) {
 		if err := errors.Join(err, err2, err3); err != nil || b.Hash != hash.XXH64 || c.Hash != hash.XXH64 || d.Hash != hash.XXH64 {
 			t.Fatalf("the hashes are %v, %v and %v, want %v: %v", b.Hash, c.Hash, d.Hash, hash.XXH64, err)
 		}
-		made := sievekv.BloomConfig{Group: "g", Capacity: 100, ErrorRate: 1e-6}
-		if err := bloom.OpenOrReserve(made); err != nil {
+		size, made := sievekv.Capacity(100, 1e-6), &sievekv.BloomConfig{Group: "g"}
+		if err := bloom.OpenOrReserve(size, made); err != nil {
 			t.Errorf("what does not ask for a hash does not take a filter with XXH64: %v", err)
 		}
 		made.Hash = hash.Keyed
-		if err := bloom.OpenOrReserve(made); !errors.Is(err, bloomext.ErrMismatch) {
+		if err := bloom.OpenOrReserve(size, made); !errors.Is(err, scalableext.ErrMismatch) {
 			t.Errorf("what asks for a keyed hash takes a filter with XXH64: %v", err)
 		}
 		for _, key := range []string{"new", "other"} {
-			if err := db.Bloom(key).Reserve(made); err != nil {
+			if err := db.Bloom(key).Reserve(size, made); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := db.Bloom(key).AddString(key); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := db.Bloom("new").Merge(t.Context(), bloom); !errors.Is(err, bloomext.ErrUnequal) {
-			t.Errorf("Merge of filters of two hashes: %v, want %v", err, bloomext.ErrUnequal)
+		if err := db.Bloom("new").Merge(t.Context(), bloom); !errors.Is(err, scalableext.ErrUnequal) {
+			t.Errorf("Merge of filters of two hashes: %v, want %v", err, scalableext.ErrUnequal)
 		}
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ func TestOldStore(t *testing.T) {
 		db = open()
 	}
 	// The secret that the store got is kept: a filter of the group that is made now has the same hash.
-	if err := db.Bloom("later").Reserve(sievekv.BloomConfig{Group: "g", Capacity: 100, ErrorRate: 1e-6}); err != nil {
+	if err := db.Bloom("later").Reserve(sievekv.Capacity(100, 1e-6), &sievekv.BloomConfig{Group: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	later := db.Bloom("later")

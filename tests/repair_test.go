@@ -44,7 +44,7 @@ func TestRepair(t *testing.T) {
 	db, err := kv.Open(dir, &o)
 	must(t, err)
 	must(t, bloomext.New(db, "filter").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}))
-	_, err = bloomext.New(db, "filter").AddString("item")
+	_, err = bloomext.New(db, "filter").Add([]byte("item"))
 	must(t, err)
 	at := time.Now().Add(time.Hour).UnixMilli()
 	_, err = db.Set(kv.Always, []byte("expires"), []byte("x"), kv.SetOptions{Expiry: at})
@@ -163,7 +163,7 @@ func TestRepair_guess(t *testing.T) {
 		must(t, err)
 		if tt.filter {
 			must(t, bloomext.New(db, "key").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, TTL: time.Hour}))
-			_, err = bloomext.New(db, "key").AddString("item")
+			_, err = bloomext.New(db, "key").Add([]byte("item"))
 		} else {
 			_, err = db.Set(kv.Always, []byte("key"), []byte("value"), kv.SetOptions{Expiry: time.Now().Add(time.Hour).UnixMilli()})
 		}
@@ -196,7 +196,7 @@ func TestRepair_wake(t *testing.T) {
 	must(t, err)
 	f := bloomext.New(db, "filter")
 	must(t, f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, Window: time.Hour}))
-	_, err = f.AddString("item")
+	_, err = f.Add([]byte("item"))
 	must(t, errors.Join(err, db.Close()))
 	notes := func(db *pebbledb.DB) (notes [][]byte) {
 		it, err := db.NewIter(&pebbledb.IterOptions{LowerBound: []byte{format.TagWake}, UpperBound: []byte{format.TagWake + 1}})
@@ -274,7 +274,7 @@ func TestCheck_places(t *testing.T) {
 	must(t, err)
 	for _, key := range []string{"a", "b"} {
 		must(t, bloomext.New(db, key).Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}))
-		_, err = bloomext.New(db, key).AddString("item")
+		_, err = bloomext.New(db, key).Add([]byte("item"))
 		must(t, err)
 	}
 	_, err = db.Set(kv.Always, []byte("s"), []byte("x"), kv.SetOptions{})
@@ -328,7 +328,7 @@ func TestRecover_block(t *testing.T) {
 	db, err := kv.Open(dir, &o)
 	must(t, err)
 	must(t, bloomext.New(db, "a").Reserve(bloomext.Config{Capacity: 100_000, ErrorRate: 0.01, NonScaling: true}))
-	_, err = bloomext.New(db, "a").AddString("item")
+	_, err = bloomext.New(db, "a").Add([]byte("item"))
 	must(t, errors.Join(err, db.Close()))
 	forge(t, dir, func(db *pebbledb.DB) {
 		must(t, db.Set(format.AppendBlockKey(nil, 1, 0, 0), []byte("block"), pebbledb.Sync))

@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/internal/kvtest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 var spaceItems = flag.Uint64("space", 3_000_000, "how many items TestSpace adds to a filter and deletes with it")
@@ -36,7 +37,7 @@ func TestSpace(t *testing.T) {
 		for i := range items {
 			items[i] = first + uint64(i)
 		}
-		_, err := f.AddManyUint64(items, nil)
+		_, err := f.AddMany(scalableext.Uint64s(items...), nil)
 		must(t, err)
 	}
 	// told opens the store again: Pebble removes the tables that a compaction replaced in the background, and has when it is

@@ -118,7 +118,7 @@ func TestUse_filters(t *testing.T) {
 		want.Yes++
 		u.wantUse("bf", "renamed in a transaction", want)
 		must(t, db.View(t.Context(), func(s *sievekv.Snapshot) error {
-			return db.Bloom("bf").In(s).MayContainManyString(make([]string, 100), make([]bool, 100))
+			return s.Bloom("bf").MayContainManyString(make([]string, 100), make([]bool, 100))
 		}))
 		want.No += 100
 		u.wantUse("bf", "in a snapshot", want)
@@ -172,28 +172,28 @@ func TestUse_together(t *testing.T) {
 func TestUse_programs(t *testing.T) {
 	const n = 1 << 16
 	type filter interface {
-		AddManyUint64(items []uint64, added []bool) (int, error)
-		MayContainUint64(item uint64) (bool, error)
-		MayContainManyUint64(items []uint64, present []bool) error
+		AddMany(items [][]byte, added []bool) (int, error)
+		MayContain(item []byte) (bool, error)
+		MayContainMany(items [][]byte, present []bool) error
 	}
 	db, u := newUser(t, &sievekv.Options{})
-	must(t, db.Bloom("bf").Reserve(sievekv.BloomConfig{Capacity: n, ErrorRate: 0.0001}))
-	must(t, db.Cuckoo("cf").Reserve(sievekv.CuckooConfig{Capacity: 2 * n}))
-	must(t, db.Counting("cbf").Reserve(sievekv.CountingConfig{Capacity: n, ErrorRate: 0.0001}))
-	items, present := make([]uint64, n), make([]bool, n)
+	must(t, db.Bloom("bf").Reserve(sievekv.Capacity(n, 0.0001), nil))
+	must(t, db.Cuckoo("cf").Reserve(sievekv.Capacity(2*n, 0), nil))
+	must(t, db.Counting("cbf").Reserve(sievekv.Capacity(n, 0.0001), nil))
+	items, present := make([][]byte, n), make([]bool, n)
 	for i := range items {
-		items[i] = uint64(i)
+		items[i] = sievekv.Uint64(uint64(i))
 	}
 	for key, f := range map[string]filter{"bf": db.Bloom("bf"), "cf": db.Cuckoo("cf"), "cbf": db.Counting("cbf")} {
-		_, err := f.AddManyUint64(items, nil)
+		_, err := f.AddMany(items, nil)
 		must(t, err)
-		must(t, f.MayContainManyUint64(items, present))
+		must(t, f.MayContainMany(items, present))
 		exact := u.used(key)
 		if exact.Yes != n || exact.New+exact.Known != n {
 			t.Errorf("%s: used %+v after so many adds and lookups of %d items", key, exact, n)
 		}
 		for _, item := range items {
-			_, err := f.MayContainUint64(item)
+			_, err := f.MayContain(item)
 			must(t, err)
 		}
 		if got := u.used(key).Yes - n; got < n-12000 || got > n+12000 {

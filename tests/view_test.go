@@ -16,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -41,7 +42,7 @@ func newViewedFilter(t *testing.T, db *kv.DB, key string, c bloomext.Config, exp
 	shadow := newShadow(c.Capacity, c.ErrorRate, expansion)
 	for i := range 1000 {
 		item := fmt.Sprint("first ", i)
-		isNew, err := v.f.AddString(item)
+		isNew, err := v.f.Add([]byte(item))
 		must(t, err)
 		if isNew == shadow.has(item) {
 			t.Fatalf("%s: add of %q answers %t, not as the shadow does", key, item, isNew)
@@ -53,7 +54,7 @@ func newViewedFilter(t *testing.T, db *kv.DB, key string, c bloomext.Config, exp
 		v.probes = append(v.probes, fmt.Sprint("later ", i))
 	}
 	v.answers = make([]bool, len(v.probes))
-	must(t, v.f.MayContainManyString(v.probes, v.answers))
+	must(t, v.f.MayContainMany(scalableext.BytesOfAll(v.probes), v.answers))
 	for i, item := range v.probes {
 		if v.answers[i] != shadow.has(item) {
 			t.Fatalf("%s: lookup of %q answers %t, not as the shadow does", key, item, v.answers[i])
@@ -79,7 +80,7 @@ func (v *viewedFilter) falsePositives() (n int) {
 // addLater adds the probes and then other items, n in all, and tells of each 100,000.
 func (v *viewedFilter) addLater(n int, tell func()) error {
 	added := make([]bool, 100_000)
-	if _, err := v.f.AddManyString(v.probes, added[:len(v.probes)]); err != nil {
+	if _, err := v.f.AddMany(scalableext.BytesOfAll(v.probes), added[:len(v.probes)]); err != nil {
 		return err
 	}
 	items := make([]uint64, 0, len(added))
@@ -88,7 +89,7 @@ func (v *viewedFilter) addLater(n int, tell func()) error {
 		for ; i < n && len(items) < cap(items); i++ {
 			items = append(items, uint64(i))
 		}
-		if _, err := v.f.AddManyUint64(items, added[:len(items)]); err != nil {
+		if _, err := v.f.AddMany(scalableext.Uint64s(items...), added[:len(items)]); err != nil {
 			return err
 		}
 		tell()
@@ -100,19 +101,19 @@ func (v *viewedFilter) addLater(n int, tell func()) error {
 func (v *viewedFilter) check(s *txn.Snapshot) error {
 	in := v.f.In(s)
 	for _, item := range v.first {
-		known, err := in.MayContainString(item)
+		known, err := in.MayContain([]byte(item))
 		if err := errors.Join(err, expect(known, "an item is missing")); err != nil {
 			return fmt.Errorf("%s: lookup of %q: %w", v.key, item, err)
 		}
 	}
 	for i, item := range v.probes {
-		known, err := in.MayContainString(item)
+		known, err := in.MayContain([]byte(item))
 		if err := errors.Join(err, expect(known == v.answers[i], "the answer is of another moment")); err != nil {
 			return fmt.Errorf("%s: lookup of %q: %t: %w", v.key, item, known, err)
 		}
 	}
 	together := make([]bool, len(v.probes))
-	err := in.MayContainManyString(v.probes, together)
+	err := in.MayContainMany(scalableext.BytesOfAll(v.probes), together)
 	asThen := slices.Equal(together, v.answers)
 	if err := errors.Join(err, expect(asThen, "the answers are of another moment")); err != nil {
 		return fmt.Errorf("%s: lookup of several: %w", v.key, err)
@@ -145,14 +146,14 @@ func checkKeys(s *txn.Snapshot, deletedFilter, replaced *bloomext.Filter, later 
 	}
 	for _, f := range []*bloomext.Filter{deletedFilter, replaced} {
 		for item, want := range map[string]bool{"before": true, "after": false} {
-			known, err := f.In(s).MayContainString(item)
+			known, err := f.In(s).MayContain([]byte(item))
 			if err := errors.Join(err, expect(known == want, "the answer is of another moment")); err != nil {
 				return fmt.Errorf("filter that is no more: lookup of %q: %t: %w", item, known, err)
 			}
 		}
 	}
 	for _, f := range later {
-		if _, err := f.In(s).MayContainString("after"); !errors.Is(err, kv.ErrNotFound) {
+		if _, err := f.In(s).MayContain([]byte("after")); !errors.Is(err, kv.ErrNotFound) {
 			return fmt.Errorf("filter made later: %v, want ErrNotFound", err)
 		}
 	}

@@ -32,7 +32,7 @@ func openUnsynced(t *testing.T) *unsynced {
 	s.DB = s.open(t, s.mem)
 	s.seen = bloomext.New(s.DB, "seen")
 	must(t, s.seen.With(kv.Always).Reserve(bloomext.Config{Capacity: 100, ErrorRate: 1e-6}))
-	if isNew, err := s.seen.With(kv.NoSync).AddString("x"); !isNew || err != nil {
+	if isNew, err := s.seen.With(kv.NoSync).Add([]byte("x")); !isNew || err != nil {
 		t.Fatalf("Add = %v, %v", isNew, err)
 	}
 	return s
@@ -55,14 +55,14 @@ func (s *unsynced) open(t *testing.T, mem *kvtest.Disk) *kv.DB {
 // durable reports whether x survives a crash.
 func (s *unsynced) durable(t *testing.T) bool {
 	t.Helper()
-	there, err := bloomext.New(s.open(t, s.mem.CrashClone(vfs.CrashCloneCfg{})), "seen").MayContainString("x")
+	there, err := bloomext.New(s.open(t, s.mem.CrashClone(vfs.CrashCloneCfg{})), "seen").MayContain([]byte("x"))
 	must(t, err)
 	return there
 }
 
 // find expects x to be known in a transaction.
 func (s *unsynced) find(tx kv.Scope) error {
-	isNew, err := s.seen.In(tx).AddString("x")
+	isNew, err := s.seen.In(tx).Add([]byte("x"))
 	if err == nil && !isNew {
 		err = errDuplicate
 	}

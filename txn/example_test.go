@@ -35,7 +35,7 @@ func ExampleUpdate() {
 	errNoRow := errors.New("an order without a row")
 	insert := func(id, row string) error {
 		return txn.Update(ctx, db, kv.Always, func(tx *txn.Tx) error {
-			if _, err := orders.In(tx).AddString(id); err != nil {
+			if _, err := orders.In(tx).Add([]byte(id)); err != nil {
 				return err
 			}
 			if row == "" {
@@ -47,7 +47,7 @@ func ExampleUpdate() {
 	fmt.Println(insert("17", "two apples"))
 	fmt.Println(insert("18", ""))
 	for _, id := range []string{"17", "18"} {
-		known, err := orders.MayContainString(id)
+		known, err := orders.MayContain([]byte(id))
 		fmt.Println(id, known, err)
 	}
 	// Output:

@@ -62,7 +62,7 @@ func TestPanic_inWrite(t *testing.T) {
 		c.do("APPEND k +", "QUEUED")
 		c.do("SET k whole", "QUEUED")
 		c.do("EXEC", "1) (integer) 6 2) OK")
-		if _, err := seen.AddString(name); err != nil {
+		if _, err := seen.Add([]byte(name)); err != nil {
 			t.Errorf("after %s: Add = %v", name, err)
 		}
 	}

@@ -45,7 +45,7 @@ func TestTx_takenBack(t *testing.T) {
 			update(t, db, func(tx *txn.Tx) error {
 				in := seen.In(tx)
 				must(t, tx.Set("row", []byte("1")))
-				_, err := in.AddString("a")
+				_, err := in.Add([]byte("a"))
 				must(t, err)
 				err = tx.Write(func(w *kv.Writer) error { return errors.Join(change(w, seen), refused) })
 				if !errors.Is(err, refused) {
@@ -53,11 +53,11 @@ func TestTx_takenBack(t *testing.T) {
 				}
 				// An undone change can be made again.
 				for _, item := range []string{"b", "c"} {
-					if isNew, err := in.AddString(item); !isNew || err != nil {
+					if isNew, err := in.Add([]byte(item)); !isNew || err != nil {
 						t.Errorf("Add of %s that was taken back = %v, %v, want true", item, isNew, err)
 					}
 				}
-				if isNew, err := in.AddString("a"); isNew || err != nil {
+				if isNew, err := in.Add([]byte("a")); isNew || err != nil {
 					t.Errorf("Add of an item added before = %v, %v, want false", isNew, err)
 				}
 				return nil

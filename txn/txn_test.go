@@ -18,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -71,7 +72,7 @@ func TestUpdate(t *testing.T) {
 	update(t, db, func(tx *txn.Tx) error {
 		in := seen.In(tx)
 		for _, want := range []bool{true, false} {
-			if isNew, err := in.AddString("a"); isNew != want || err != nil {
+			if isNew, err := in.Add([]byte("a")); isNew != want || err != nil {
 				t.Errorf("Add = %v, %v, want %v", isNew, err, want)
 			}
 		}
@@ -79,17 +80,17 @@ func TestUpdate(t *testing.T) {
 		if n, err := tx.Incr("row", 1); n != 2 || err != nil {
 			t.Errorf("Incr = %d, %v, want 2", n, err)
 		}
-		if ok, err := in.MayContainString("a"); !ok || err != nil {
+		if ok, err := in.MayContain([]byte("a")); !ok || err != nil {
 			t.Errorf("inside: MayContain = %v, %v, want true", ok, err)
 		}
 		present := make([]bool, 2)
-		if err := in.MayContainManyString([]string{"a", "b"}, present); err != nil || !present[0] || present[1] {
+		if err := in.MayContainMany(scalableext.BytesOfAll([]string{"a", "b"}), present); err != nil || !present[0] || present[1] {
 			t.Errorf("inside: MayContainMany = %v, %v, want true and false", present, err)
 		}
 		if info, err := in.Info(); err != nil || info.Items != 1 {
 			t.Errorf("inside: %d items, %v, want 1", info.Items, err)
 		}
-		if ok, err := seen.MayContainString("a"); ok || err != nil {
+		if ok, err := seen.MayContain([]byte("a")); ok || err != nil {
 			t.Errorf("outside: MayContain = %v, %v, want false", ok, err)
 		}
 		if _, err := db.Get([]byte("row")); !errors.Is(err, kv.ErrNotFound) {
@@ -97,7 +98,7 @@ func TestUpdate(t *testing.T) {
 		}
 		return nil
 	})
-	if ok, err := seen.MayContainString("a"); !ok || err != nil {
+	if ok, err := seen.MayContain([]byte("a")); !ok || err != nil {
 		t.Errorf("after: MayContain = %v, %v, want true", ok, err)
 	}
 	if v, err := db.Get([]byte("row")); string(v) != "2" || err != nil {
@@ -115,7 +116,7 @@ func TestUpdate_rolledBack(t *testing.T) {
 		for i := range items {
 			items[i] = uint64(i)
 		}
-		if _, err := seen.In(tx).AddManyUint64(items, make([]bool, len(items))); err != nil {
+		if _, err := seen.In(tx).AddMany(scalableext.Uint64s(items...), make([]bool, len(items))); err != nil {
 			t.Error(err)
 		}
 		must(t, tx.Set("row", nil))
@@ -139,7 +140,7 @@ func TestUpdate_rolledBack(t *testing.T) {
 	if info, err := seen.Info(); err != nil || info.Items != 0 || len(info.Layers) != 1 {
 		t.Errorf("the filter has %d items in %d layers, %v, want none in one", info.Items, len(info.Layers), err)
 	}
-	if isNew, err := seen.AddUint64(1); !isNew || err != nil {
+	if isNew, err := seen.Add(scalableext.Uint64(1)); !isNew || err != nil {
 		t.Errorf("Add = %v, %v, want true", isNew, err)
 	}
 }
@@ -154,21 +155,21 @@ func TestTx_errorInside(t *testing.T) {
 		must(t, f.Reserve(bloomext.Config{Group: "g", Capacity: 100, ErrorRate: 1e-6, GrowthLog: -1}))
 	}
 	for i := range uint64(90) {
-		if _, err := b.AddUint64(i); err != nil {
+		if _, err := b.Add(scalableext.Uint64(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	update(t, db, func(tx *txn.Tx) error {
 		must(t, tx.Set("n", []byte("1")))
 		for i := range uint64(40) {
-			if _, err := a.In(tx).AddUint64(1000 + i); err != nil {
+			if _, err := a.In(tx).Add(scalableext.Uint64(1000 + i)); err != nil {
 				t.Error(err)
 			}
 		}
 		if _, err := tx.Incr("a", 1); !errors.Is(err, kv.ErrWrongType) {
 			t.Errorf("Incr of a filter = %v, want ErrWrongType", err)
 		}
-		if err := a.In(tx).Merge(tx.Context(), b); !errors.Is(err, bloomext.ErrRate) {
+		if err := a.In(tx).Merge(tx.Context(), b); !errors.Is(err, scalableext.ErrRate) {
 			t.Errorf("Merge = %v, want ErrRate", err)
 		}
 		if err := tx.Set("long", make([]byte, 1<<20)); !errors.Is(err, kv.ErrTooLarge) {
@@ -183,7 +184,7 @@ func TestTx_errorInside(t *testing.T) {
 		t.Errorf("Get = %q, %v, want 1", v, err)
 	}
 	for i := range uint64(40) {
-		if ok, err := a.MayContainUint64(1000 + i); !ok || err != nil {
+		if ok, err := a.MayContain(scalableext.Uint64(1000 + i)); !ok || err != nil {
 			t.Fatalf("item %d: %v, %v", i, ok, err)
 		}
 	}
@@ -209,14 +210,14 @@ func TestTx_misuse(t *testing.T) {
 	if err := leaked.Set("k", nil); !errors.Is(err, kv.ErrEnded) {
 		t.Errorf("Set after the end = %v, want ErrEnded", err)
 	}
-	if _, err := seen.In(leaked).AddString("x"); !errors.Is(err, kv.ErrEnded) {
+	if _, err := seen.In(leaked).Add([]byte("x")); !errors.Is(err, kv.ErrEnded) {
 		t.Errorf("Add after the end = %v, want ErrEnded", err)
 	}
-	if ok, err := seen.In(leaked).MayContainString("x"); !ok || !errors.Is(err, kv.ErrEnded) {
+	if ok, err := seen.In(leaked).MayContain([]byte("x")); !ok || !errors.Is(err, kv.ErrEnded) {
 		t.Errorf("MayContain after the end = %v, %v, want true with ErrEnded", ok, err)
 	}
 	must(t, txn.View(t.Context(), db, func(s *txn.Snapshot) error {
-		if _, err := seen.In(s).AddString("x"); !errors.Is(err, kv.ErrReadOnly) {
+		if _, err := seen.In(s).Add([]byte("x")); !errors.Is(err, kv.ErrReadOnly) {
 			t.Errorf("Add in a view = %v, want ErrReadOnly", err)
 		}
 		return nil
@@ -254,7 +255,7 @@ func TestView(t *testing.T) {
 			for i := from; i < to; i++ {
 				items = append(items, i)
 			}
-			if _, err := seen.AddManyUint64(items, make([]bool, len(items))); err != nil {
+			if _, err := seen.AddMany(scalableext.Uint64s(items...), make([]bool, len(items))); err != nil {
 				t.Error(err)
 			}
 		}
@@ -271,7 +272,7 @@ func TestView(t *testing.T) {
 				t.Helper()
 				known := 0
 				for i := uint64(0); i < after; i += 37 {
-					ok, err := in.MayContainUint64(i)
+					ok, err := in.MayContain(scalableext.Uint64(i))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -322,7 +323,7 @@ func TestView_consistent(t *testing.T) {
 		wg.Go(func() {
 			for i := 0; !done.Load(); i = (i + 1) % rows {
 				err := txn.View(t.Context(), db, func(s *txn.Snapshot) error {
-					known, err := seen.In(s).MayContainUint64(uint64(i))
+					known, err := seen.In(s).MayContain(scalableext.Uint64(uint64(i)))
 					if err != nil {
 						return err
 					}
@@ -341,7 +342,7 @@ func TestView_consistent(t *testing.T) {
 	}
 	for i := range rows {
 		update(t, db, func(tx *txn.Tx) error {
-			if _, err := seen.In(tx).AddUint64(uint64(i)); err != nil {
+			if _, err := seen.In(tx).Add(scalableext.Uint64(uint64(i))); err != nil {
 				return err
 			}
 			return tx.Set(fmt.Sprint("row", i), []byte("x"))

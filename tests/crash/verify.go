@@ -287,7 +287,7 @@ func WriteAndForget(db *kv.DB) error {
 	if err := f.Reserve(bloomConfig(db, 10, 0)); err != nil {
 		return err
 	}
-	added, err := f.AddString("x")
+	added, err := f.Add([]byte("x"))
 	if err = errors.Join(err, expect(added, "a new filter has an item")); err != nil {
 		return err
 	}
@@ -304,33 +304,33 @@ func RefusesAll(db *kv.DB) error {
 			errs = append(errs, fmt.Errorf("%s in a failed store: %w", what, err))
 		}
 	}
-	_, err := f.AddString("x")
+	_, err := f.Add([]byte("x"))
 	refused("add", err)
-	present, err := f.MayContainString("x")
+	present, err := f.MayContain([]byte("x"))
 	refused("lookup", err)
 	errs = append(errs, expect(present, "an error reads as absent"))
 	_, err = f.Info()
 	refused("info", err)
 	c := cuckooext.New(db, "w0/0")
-	_, err = c.AddString("x")
+	_, err = c.Add([]byte("x"))
 	refused("add", err)
-	present, err = c.MayContainString("x")
+	present, err = c.MayContain([]byte("x"))
 	refused("lookup", err)
 	errs = append(errs, expect(present, "an error reads as absent"))
-	_, err = c.DeleteString("x")
+	_, err = c.Delete([]byte("x"))
 	refused("deletion of an item", err)
-	_, err = c.CountString("x")
+	_, err = c.Count([]byte("x"))
 	refused("count", err)
 	refused("compaction", c.Compact())
 	n := countingext.New(db, "w0/0")
-	_, err = n.AddString("x")
+	_, err = n.Add([]byte("x"))
 	refused("add", err)
-	present, err = n.MayContainString("x")
+	present, err = n.MayContain([]byte("x"))
 	refused("lookup", err)
 	errs = append(errs, expect(present, "an error reads as absent"))
-	_, err = n.DeleteString("x")
+	_, err = n.Delete([]byte("x"))
 	refused("deletion of an item", err)
-	_, err = n.CountString("x")
+	_, err = n.Count([]byte("x"))
 	refused("count", err)
 	_, err = db.Delete(kv.NoSync, []byte("w0/0"))
 	refused("delete", err)

@@ -57,7 +57,7 @@ func TestFollower_refuses(t *testing.T) {
 	db := c.Members()[1].DB
 	never := func(*kv.Writer) error { t.Error("the function was called"); return nil }
 	f := bloomext.New(db, "f")
-	_, added := f.AddString("x")
+	_, added := f.Add([]byte("x"))
 	for what, err := range map[string]error{
 		"Write":     db.Write(kv.NoSync, [][]byte{key("k")}, never),
 		"Update":    db.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error { return tx.Write(never) }),
@@ -117,10 +117,10 @@ func TestAnswer_lost(t *testing.T) {
 	c.Hold()
 	must(t, set(db, kv.EverySec, "k", "new"))
 	f := bloomext.New(db, "f").With(kv.NoSync)
-	if isNew, err := f.AddString("x"); err != nil || !isNew {
+	if isNew, err := f.Add([]byte("x")); err != nil || !isNew {
 		t.Fatal(isNew, err)
 	}
-	if there, err := f.MayContainString("x"); err != nil || !there || get(t, db, "k") != "new" {
+	if there, err := f.MayContain([]byte("x")); err != nil || !there || get(t, db, "k") != "new" {
 		t.Errorf("the leader's memory does not show what is pending: %t, %v, k is %q", there, err, get(t, db, "k"))
 	}
 	var asked sync.WaitGroup
@@ -143,7 +143,7 @@ func TestAnswer_lost(t *testing.T) {
 	must(t, set(c.Leader(), kv.Always, "after", "v"))
 	must(t, c.Settle())
 	for i, m := range c.Members() {
-		there, err := bloomext.New(m.DB, "f").MayContainString("x")
+		there, err := bloomext.New(m.DB, "f").MayContain([]byte("x"))
 		if err != nil || there || get(t, m.DB, "k") != "old" || get(t, m.DB, "after") != "v" {
 			t.Errorf("store %d: x is in the filter: %t, %v; k is %q, want old", i, there, err, get(t, m.DB, "k"))
 		}
@@ -454,7 +454,7 @@ func TestFollower_watches(t *testing.T) {
 	do(s, "BF.RESERVE", "f", "0.01", "100")
 	do(s, "BF.RESERVE", "open", "0.01", "100")
 	must(t, c.Settle())
-	if _, err := bloomext.New(db, "open").MayContainString("x"); err != nil {
+	if _, err := bloomext.New(db, "open").MayContain([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

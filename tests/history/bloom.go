@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // bloom is the Bloom filter: as a value the set of its items, of which there are at most 64, and how many the filter
@@ -234,11 +235,11 @@ func (h bloomHandle) Do(c Command, level kv.Durability, scope kv.Scope) (string,
 func bloomDo(f *bloomext.Filter, c Command) (string, error) {
 	switch {
 	case c.Name == "BF.EXISTS":
-		found, err := f.MayContainString(c.Args[0])
+		found, err := f.MayContain([]byte(c.Args[0]))
 		return digit(found), err
 	case c.Name == "BF.MEXISTS":
 		found := make([]bool, len(c.Args))
-		err := f.MayContainManyString(c.Args, found)
+		err := f.MayContainMany(scalableext.BytesOfAll(c.Args), found)
 		return list(digits(found)), err
 	case c.Name == "BF.CARD":
 		i, err := f.Info()
@@ -252,10 +253,10 @@ func bloomDo(f *bloomext.Filter, c Command) (string, error) {
 	case c.Args[0] != "NOCREATE":
 		return "", nil
 	case len(c.Args) == 2:
-		isNew, err := f.AddString(c.Args[1])
+		isNew, err := f.Add([]byte(c.Args[1]))
 		return list(digits([]bool{isNew})), err
 	}
 	isNew := make([]bool, len(c.Args)-1)
-	_, err := f.AddManyString(c.Args[1:], isNew)
+	_, err := f.AddMany(scalableext.BytesOfAll(c.Args[1:]), isNew)
 	return list(digits(isNew)), err
 }

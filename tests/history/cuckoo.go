@@ -252,7 +252,7 @@ func (h cuckooHandle) Do(c Command, level kv.Durability, scope kv.Scope) (string
 		return "ERR not found", true
 	case absent:
 		return wrongType, true
-	case errors.Is(err, cuckooext.ErrFull) && len(c.Args) == 1:
+	case errors.Is(err, scalableext.ErrFull) && len(c.Args) == 1:
 		return list([]string{"-1"}), true
 	}
 	return errorText(err), true
@@ -262,7 +262,7 @@ func (h cuckooHandle) Do(c Command, level kv.Durability, scope kv.Scope) (string
 func (t cuckoo) do(f *cuckooext.Filter, c Command) (string, error) {
 	switch {
 	case c.Name == "CF.EXISTS":
-		found, err := f.MayContainString(c.Args[0])
+		found, err := f.MayContain([]byte(c.Args[0]))
 		return digit(found), err
 	case c.Name == "CF.MEXISTS":
 		items, found := make([][]byte, len(c.Args)), make([]bool, len(c.Args))
@@ -272,7 +272,7 @@ func (t cuckoo) do(f *cuckooext.Filter, c Command) (string, error) {
 		err := f.MayContainMany(items, found)
 		return list(digits(found)), err
 	case c.Name == "CF.COUNT":
-		n, err := f.CountString(c.Args[0])
+		n, err := f.Count([]byte(c.Args[0]))
 		return decimal(int64(n)), err
 	case c.Name == "CF.RESERVE" && t.compatible:
 		return ok, f.Reserve(cuckooext.Config{Capacity: compatibleCapacity, Layout: scalableext.LayoutCompatible})
@@ -285,13 +285,13 @@ func (t cuckoo) do(f *cuckooext.Filter, c Command) (string, error) {
 	case c.Name == "CF.COMPACT":
 		return ok, f.Compact()
 	case c.Name == "CF.DEL":
-		deleted, err := f.DeleteString(c.Args[0])
+		deleted, err := f.Delete([]byte(c.Args[0]))
 		return digit(deleted), err
 	case c.Name == "CF.INSERT" && len(c.Args) == 1:
-		_, err := f.AddString(c.Args[0])
+		_, err := f.Add([]byte(c.Args[0]))
 		return list([]string{"1"}), err
 	case c.Name == "CF.INSERTNX" && len(c.Args) == 1:
-		isNew, err := f.AddIfAbsentString(c.Args[0])
+		isNew, err := f.AddIfAbsent([]byte(c.Args[0]))
 		return list(digits([]bool{isNew})), err
 	}
 	return "", nil

@@ -27,7 +27,7 @@ func TestUpdate_oneFilter(t *testing.T) {
 			round.Store(int64(r))
 			err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
 				for i := range items {
-					if _, err := seen.In(tx).AddString(item(r, i)); err != nil {
+					if _, err := seen.In(tx).Add([]byte(item(r, i))); err != nil {
 						return err
 					}
 				}
@@ -46,7 +46,7 @@ func TestUpdate_oneFilter(t *testing.T) {
 			break
 		}
 		for i := range items {
-			first, err := seen.MayContainString(item(r, i))
+			first, err := seen.MayContain([]byte(item(r, i)))
 			if err != nil {
 				t.Error(err)
 			}
@@ -54,7 +54,7 @@ func TestUpdate_oneFilter(t *testing.T) {
 				continue
 			}
 			for j := range items {
-				if second, err := seen.MayContainString(item(r, j)); err != nil || !second {
+				if second, err := seen.MayContain([]byte(item(r, j))); err != nil || !second {
 					halves++
 				}
 			}

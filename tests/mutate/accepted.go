@@ -44,7 +44,6 @@ var accepted = map[string]string{
 	"bloomext.fill: always filledAhead(to, length) > 0":                                                         onlyFaster,
 	"bloomext.fill: always w.Counter(to.table, onesCounter) == 0":                                               onlyFaster,
 	"bloomext.fill: never done == 0 && w.Counter(to.table, onesCounter) == 0 && filledAhead(to, length) > 0 && f.left.CompareAndSwap(false, true)": onlyFaster,
-	"bloomext.logStaged: never s.c.chain.Log == nil":                                                                        onlyFaster,
 	"bloomext.(*Filter).adding: never !more":                                                                                onlyFaster,
 	"bloomext.(*Filter).adding: never f.h.Tx != nil":                                                                        "the store refuses a commit inside a transaction, which ends it at once",
 	"bloomext.(*Filter).adding: never n < few":                                                                              onlyFaster,
@@ -65,7 +64,7 @@ var accepted = map[string]string{
 	"bloomext.mayContainRecent: never known":                                                                                onlyFaster,
 	"bloomext.prepare: always !o.Lossy()":                                                                                   onlyFaster,
 	"bloomext.prepare: late err = db.ReadWith(kv.ReadOptions{Long: true}, func(r kv.Reader) error { o, err := r.Lookup([]byte(o.Key())) if err != nil || o == nil { return err } if f, ok := o.Body().(*filter); ok && f.chain.Filling != nil && !o.Lossy() { step, err = makeAhead(r, f, budget) } return err })": onlyFaster,
-	"bloomext.widen: never s.room(len(items)) == len(items)": onlyFaster,
+	"bloomext.widen: never s.room(len(hashes)) == len(hashes)": onlyFaster,
 
 	"bloomext.(*stager).addAll: never start >= touched && uint64(len(items)) <= max(fewTouched, newest.layout.Blocks*fewPerBlock)": onlyFaster,
 	"bloomext.(*stager).addAll: always uint64(len(items)) <= max(fewTouched, newest.layout.Blocks*fewPerBlock)":                    onlyFaster,

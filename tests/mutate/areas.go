@@ -36,11 +36,11 @@ var areas = []area{
 			(*stager).baseHas (*stager).beginFilling (*stager).endLog (*stager).fillFrom (*stager).full (*stager).growFlat
 			(*stager).growFor (*stager).growLogged (*stager).growSlice (*stager).log (*stager).newAhead (*stager).replaceNewest
 			(*stager).roomIn (*stager).setPair (*stager).smallFrom (*stager).turn (*stager).unlogged (*sure).has
-			(*verifier).Done (*verifier).checkLog Config.growthLog Config.planCompatible askPairs bytesOf compact configOf
-			countLoaded decodeDump decodeForeignParams fill filledAhead flatParams.String forget inLog logStaged logarithm
+			(*verifier).Done (*verifier).checkLog Config.growthLog Config.planCompatible askPairs compact configOf
+			countLoaded decodeDump decodeForeignParams fill filledAhead flatParams.String forget inLog logarithm
 			makeAhead mayContainRecent newFlat openFilter openFlat openForeign prepare putBytes putItems putLog putUnion
 			readForeignFile readPart rebuild scanDump scheme.number shorten stageFitting stageMany stagePairs stageRecent
-			sumPair unite uniteLayer uniteLogs wake widen windowFacts`,
+			unite uniteLayer uniteLogs wake widen windowFacts`,
 	},
 	{
 		pkg:   "./cmd/kvshell",

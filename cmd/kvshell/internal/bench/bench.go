@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // A Run measures in new stores in a directory, which the caller makes and removes.
@@ -85,7 +86,7 @@ func (r *Run) adds(ctx context.Context, result *Result) error {
 			for _, clients := range addClients {
 				r.Tell("adds at level " + level.String())
 				line, err := r.measure(ctx, clients, 1, func(random *rand.Rand) error {
-					_, err := f.AddUint64(random.Uint64())
+					_, err := f.Add(scalableext.Uint64(random.Uint64()))
 					return err
 				})
 				if err != nil {
@@ -108,7 +109,7 @@ func (r *Run) lookups(ctx context.Context, result *Result) error {
 		f := bloomext.New(db, "f")
 		r.Tell(what)
 		line, err := r.measure(ctx, 1, every, func(random *rand.Rand) error {
-			_, err := f.MayContainUint64(random.Uint64N(items))
+			_, err := f.MayContain(scalableext.Uint64(random.Uint64N(items)))
 			return err
 		})
 		line.What = what
@@ -151,10 +152,10 @@ func fill(ctx context.Context, f *bloomext.Filter, n uint64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if _, err := f.AddManyUint64(items, nil); err != nil {
+		if _, err := f.AddMany(scalableext.Uint64s(items...), nil); err != nil {
 			return err
 		}
-		if err := f.MayContainManyUint64(items, present[:len(items)]); err != nil {
+		if err := f.MayContainMany(scalableext.Uint64s(items...), present[:len(items)]); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // loadWorld is a disk with a store on it, and an input of lines 1 to lines.
@@ -109,7 +110,7 @@ func (w *loadWorld) loaded(t *testing.T) (n int) {
 		}
 		n = int(info.Items)
 		for i := 1; i <= n; i++ {
-			if present, err := f.MayContainString(fmt.Sprint(i)); err != nil || !present {
+			if present, err := f.MayContain([]byte(fmt.Sprint(i))); err != nil || !present {
 				t.Fatalf("of %d lines, line %d is not there: %v", n, i, err)
 			}
 		}
@@ -256,7 +257,7 @@ func replaceWorld(t *testing.T) *loadWorld {
 			t.Fatal(err)
 		}
 		items := strings.Fields(numberLines(1, 40))
-		if _, err := f.AddManyString(items, make([]bool, len(items))); err != nil {
+		if _, err := f.AddMany(scalableext.BytesOfAll(items), make([]bool, len(items))); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 func statsStore(t *testing.T) *kv.DB {
@@ -31,12 +32,12 @@ func TestStoreStats(t *testing.T) {
 	if err := f.Reserve(bloomext.Config{Capacity: 1e6, ErrorRate: 0.01}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.AddString("x"); err != nil {
+	if _, err := f.Add([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	var s *storeStats
 	for s == nil || s.Cache.UsedBytes == 0 { // the cache counts some time after it has taken a block, if it does
-		if _, err := f.MayContainString("x"); err != nil {
+		if _, err := f.MayContain([]byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		s = statsOf(t, db).(*storeStats)
@@ -92,10 +93,10 @@ func TestKeyStats(t *testing.T) {
 	for i := range items {
 		items[i] = fmt.Sprint(i + 1)
 	}
-	if _, err := f.AddManyString(items, make([]bool, len(items))); err != nil {
+	if _, err := f.AddMany(scalableext.BytesOfAll(items), make([]bool, len(items))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.MayContainString("absent"); err != nil { // brings blocks into memory
+	if _, err := f.MayContain([]byte("absent")); err != nil { // brings blocks into memory
 		t.Fatal(err)
 	}
 	s := statsOf(t, db, "seen").(*keyStats)

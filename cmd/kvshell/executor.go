@@ -32,6 +32,12 @@ type executor interface {
 	// Table returns the command table. It is empty if a server does not tell its commands.
 	Table() *module.Table
 
+	// KnownTable returns the command table if it is known without asking a server, otherwise nil.
+	KnownTable() *module.Table
+
+	// Aside runs a command that the user has not typed, also between MULTI and EXEC. An error reply is an error.
+	Aside(ctx context.Context, words ...string) (reply.Reply, error)
+
 	// Keys yields all keys that begin with a prefix. It may yield other keys too, and a key several times.
 	Keys(prefix string) iter.Seq2[string, error]
 
@@ -72,6 +78,13 @@ func (e *storeExecutor) InTransaction() bool {
 
 func (e *storeExecutor) Table() *module.Table { return module.Of(e.db).Table }
 
+func (e *storeExecutor) KnownTable() *module.Table { return e.Table() }
+
+func (e *storeExecutor) Aside(ctx context.Context, words ...string) (reply.Reply, error) {
+	r := module.NewSession(e.db).Do(ctx, cmdline.Words(words...))
+	return r, r.Err()
+}
+
 // Keys yields all keys, whatever the prefix. With a pattern the caller could not limit how many keys the scan looks
 // at, and some characters of the prefix would have to be quoted.
 func (e *storeExecutor) Keys(string) iter.Seq2[string, error] {
@@ -98,9 +111,13 @@ func (e *storelessExecutor) Follow(context.Context, [][]byte, reply.Reply, func(
 	return nil
 }
 
-func (e *storelessExecutor) Name() string         { return "" }
-func (e *storelessExecutor) InTransaction() bool  { return false }
-func (e *storelessExecutor) Table() *module.Table { return e.table }
+func (e *storelessExecutor) Name() string              { return "" }
+func (e *storelessExecutor) InTransaction() bool       { return false }
+func (e *storelessExecutor) Table() *module.Table      { return e.table }
+func (e *storelessExecutor) KnownTable() *module.Table { return e.table }
+func (e *storelessExecutor) Aside(context.Context, ...string) (reply.Reply, error) {
+	return e.refusal, e.refusal.Err()
+}
 func (e *storelessExecutor) Keys(string) iter.Seq2[string, error] {
 	return func(func(string, error) bool) {}
 }

@@ -85,8 +85,9 @@ func rootUsageTemplate(serverFlags string) string {
 const promptHelp = `Type a command of the store, in any case, with its words quoted as for redis-cli, or one of the words below.
 Type -- before a command that is called like one of these words. A line that begins with # is passed over.
 
-Tab completes what you type; where there is nothing to complete, it shows the syntax of the command. A tab in pasted text
-is shown as ` + prompt.PastedTab + ` and stays a tab. Ctrl-C cancels the line or the running command, Ctrl-D ends kvshell.
+Tab completes what you type, and opens a menu if several words fit; where there is nothing to complete, it shows the syntax of
+the command. Ctrl-R searches the history. A pasted block is one text: edit it, and Enter runs its lines. A tab in it is shown
+as ␉ and stays a tab. Ctrl-C cancels the line or the running command, Ctrl-Z stops kvshell, Ctrl-D ends it.
 
 $SIEVEKV_HISTFILE names the file of the history; if it is set and empty, there is no history. Lines that begin with a blank
 and lines that may hold a password are not kept.

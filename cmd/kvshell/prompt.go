@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -32,6 +33,8 @@ type interactive struct {
 	client     *client.Client // exec if that is a server, otherwise nil
 	editor     *prompt.Editor
 	interrupts chan os.Signal // Ctrl-C while a command runs; while a line is edited the editor reads it as a key
+	questions  questions
+	stopped    atomic.Bool // whether Ctrl-C came while the last command ran
 }
 
 const scratchBanner = `No -d DIR, no $SIEVEKV_DIR: this is a scratch store in memory, and nothing in it is kept. Try
@@ -44,7 +47,7 @@ const scratchBanner = `No -d DIR, no $SIEVEKV_DIR: this is a scratch store in me
 
 // runPrompt runs commands that are typed, until Ctrl-D.
 func (sh *shell) runPrompt(ctx context.Context) (err error) {
-	p := &interactive{shell: sh, interrupts: make(chan os.Signal, 1)}
+	p := &interactive{shell: sh, interrupts: make(chan os.Signal, 1), questions: questions{off: sh.yes}}
 	if sh.address != nil {
 		p.client = sh.client()
 		p.exec = p.client
@@ -135,7 +138,7 @@ func storeName(dir string) string {
 
 // complete returns the completer of lines.
 func (p *interactive) complete() *prompt.Completer {
-	return &prompt.Completer{Table: p.exec.Table, Keys: p.exec.Keys, Own: p.ownCommands, Out: p.shell.stdout, Prompt: p.text}
+	return &prompt.Completer{Table: p.exec.Table, Known: p.exec.KnownTable, Keys: p.exec.Keys, Own: p.ownCommands}
 }
 
 // tellHistory prints an error of the history. After an error the history is not kept any more.
@@ -156,7 +159,10 @@ func (p *interactive) text() string {
 // run reads lines and runs them, until Ctrl-D or exit.
 func (p *interactive) run(ctx context.Context) error {
 	for {
-		line, err := p.editor.ReadLine(ctx, p.text, p.interrupts)
+		if p.client != nil {
+			p.client.Learn() // for hints, which do not wait
+		}
+		line, err := p.editor.ReadLine(ctx, p.text(), p.interrupts)
 		switch {
 		case errors.Is(err, prompt.ErrAborted):
 			continue
@@ -180,6 +186,16 @@ func (p *interactive) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if p.stopped.Swap(false) {
+			p.recall()
+		}
+	}
+}
+
+// recall has the lines of a paste that were not run be edited again.
+func (p *interactive) recall() {
+	if n := p.editor.Recall(); n > 0 {
+		fmt.Fprintf(p.shell.stderr, "not run: %d more of the lines that were pasted, which are here to be edited\n", n)
 	}
 }
 
@@ -192,7 +208,6 @@ func (p *interactive) tellDropped() {
 
 // carryOut runs a line, until Ctrl-C. The error that it returns has not been printed.
 func (p *interactive) carryOut(ctx context.Context, line string) error {
-	line = prompt.WithTabs(line)
 	words, err := cmdline.Split([]byte(line))
 	switch {
 	case err != nil:
@@ -203,17 +218,28 @@ func (p *interactive) carryOut(ctx context.Context, line string) error {
 		// The editor has put this character in place of bytes that it cannot decode.
 		return p.shell.print(reply.Errorf(`ERR not UTF-8: write other bytes as \xHH in double quotes`))
 	}
-	ctx, cancel := p.untilInterrupt(ctx)
-	defer cancel()
 	own := p.ownCommands()
 	if string(words[0]) == "--" {
 		if words, own = words[1:], nil; len(words) == 0 {
 			return nil
 		}
 	} else if cmd := prompt.FindWord(own, string(words[0])); cmd != nil {
+		ctx, cancel := p.untilInterrupt(ctx)
+		defer cancel()
 		return runOwn(ctx, cmd, words[1:])
 	}
+	return p.carryOutCommand(ctx, words, own)
+}
+
+// carryOutCommand runs a command, unless the user is asked and says no.
+func (p *interactive) carryOutCommand(ctx context.Context, words [][]byte, own []*cobra.Command) error {
+	if run, err := p.allow(ctx, words); err != nil || !run {
+		return err
+	}
+	ctx, cancel := p.untilInterrupt(ctx)
+	defer cancel()
 	r, err := p.shell.do(ctx, p.exec, words, own)
+	p.questions.note(words, r)
 	if err == nil && r.IsError() {
 		err = ctx.Err()
 	}
@@ -230,6 +256,7 @@ func (p *interactive) untilInterrupt(ctx context.Context) (context.Context, cont
 	go func() {
 		select {
 		case <-p.interrupts:
+			p.stopped.Store(true)
 			cancel()
 		case <-ctx.Done():
 		}
@@ -257,7 +284,7 @@ func (p *interactive) ownCommands() []*cobra.Command {
 	for _, cmd := range own {
 		keepStdin(cmd)
 	}
-	own = append(own, p.helpCommand(), p.outputCommand(), &cobra.Command{
+	own = append(own, p.helpCommand(), p.outputCommand(), p.askCommand(), &cobra.Command{
 		Use: "clear", Short: "Clears the screen, as Ctrl-L does", Args: exactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
 			if !tty.HasCursor() {

@@ -8,14 +8,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/edit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/edit/screentest"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/prompt"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
@@ -27,21 +31,31 @@ type typist struct {
 	cmd     *exec.Cmd
 	tty     *os.File
 	shown   chan []byte
-	pending string // shown, and not looked at yet
+	pending string             // shown, and not looked at yet
+	screen  *screentest.Screen // with all that was shown
 }
+
+// These are the size of the terminal at first.
+const rows, columns = 24, 200
 
 // at starts kvshell with a terminal of its own, in which Ctrl-C is a signal. Env is added to an environment without a
 // store and without a history.
 func at(t *testing.T, env []string, args ...string) *typist {
 	t.Helper()
-	cmd := exec.Command("kvshell", args...)
+	return atTerminal(t, env, "kvshell", args...)
+}
+
+// atTerminal is at for any program.
+func atTerminal(t *testing.T, env []string, program string, args ...string) *typist {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=1", dirVariable+"=", prompt.HistoryVariable+"=")
 	cmd.Env = append(cmd.Env, env...)
-	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 200})
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: rows, Cols: columns})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &typist{t: t, cmd: cmd, tty: tty, shown: make(chan []byte)}
+	p := &typist{t: t, cmd: cmd, tty: tty, shown: make(chan []byte), screen: screentest.New(columns, rows)}
 	var reading sync.WaitGroup
 	stop := make(chan struct{})
 	reading.Go(func() {
@@ -97,16 +111,59 @@ func (p *typist) sees(text string) (before string) {
 			p.pending = after
 			return before
 		}
-		b, more := <-p.shown
-		if !more {
-			p.t.Fatalf("ended without showing %q after\n%s", text, p.pending)
-		}
-		p.show(b)
+		p.more(text)
 	}
 }
 
+// shows waits until the screen ends in a text: the line that is edited, and what is below it.
+func (p *typist) shows(text string) {
+	p.t.Helper()
+	for !strings.HasSuffix(p.screen.Text(), text+"\n") {
+		p.more(text)
+	}
+}
+
+// edits waits until the cursor is behind a text in its row.
+func (p *typist) edits(text string) {
+	p.t.Helper()
+	for p.screen.Cursor() != text {
+		p.more(text)
+	}
+}
+
+// more waits until more is shown.
+func (p *typist) more(wanted string) {
+	p.t.Helper()
+	select {
+	case b, more := <-p.shown:
+		if !more {
+			p.t.Fatalf("ended without showing %q after\n%s", wanted, p.pending)
+		}
+		p.show(b)
+	case <-time.After(patience):
+		p.t.Fatalf("waited for %q; the screen has\n%s", wanted, p.screen.Text())
+	}
+}
+
+// patience is how long a test waits for what must come.
+const patience = 4 * time.Minute
+
 // show makes what the terminal got pending, with plain line breaks.
-func (p *typist) show(b []byte) { p.pending = strings.ReplaceAll(p.pending+string(b), "\r\n", "\n") }
+func (p *typist) show(b []byte) {
+	p.pending = strings.ReplaceAll(p.pending+string(b), "\r\n", "\n")
+	if _, err := p.screen.Write(b); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// resize changes the size of the terminal.
+func (p *typist) resize(columns, rows int) {
+	p.t.Helper()
+	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: uint16(rows), Cols: uint16(columns)}); err != nil {
+		p.t.Fatal(err)
+	}
+	p.screen.Resize(columns, rows)
+}
 
 // ends waits for the end, and returns what was shown until then.
 func (p *typist) ends(code int) string {
@@ -230,20 +287,25 @@ func TestPrompt_completes(t *testing.T) {
 	p.sees("(scratch)> ")
 	p.types("bf.madd articles x" + enter)
 	p.sees("1) (integer) 1\n")
-	p.types("bf.res" + tab + "k 0.01 100 nons" + tab + enter)
-	p.sees("bf.reserve k 0.01 100 nonscaling")
+	p.types("bf.res" + tab + "k 0.01 100 nons" + tab)
+	p.edits("(scratch)> bf.reserve k 0.01 100 nonscaling ")
+	p.types(enter)
 	p.sees("OK\n")
-	p.types("BF.CARD art" + tab + enter)
-	p.sees("BF.CARD articles")
+	p.types("BF.CARD art" + tab)
+	p.shows("(scratch)> BF.CARD articles")
+	p.types(enter)
 	p.sees("(integer) 1\n")
-	p.types("BF.ADD k " + tab) // a complete name, and nothing to complete
-	p.sees("\nBF.ADD key item\n")
-	p.sees("(scratch)> BF.ADD k ")
-	p.types("item" + enter)
+	p.types("BF.ADD k " + tab) // nothing to complete
+	p.shows("\nBF.ADD key item\n(scratch)> BF.ADD k item")
+	if got := p.screen.Styled("2"); got != "item" { // the hint, which is faint without colours
+		t.Errorf("%q is faint", got)
+	}
+	p.types("x" + enter)
 	p.sees("(integer) 1\n")
-	p.types("BF.M" + tab + tab) // a list at the second one
-	p.sees("BF.MADD ")
-	p.sees("BF.MEXISTS")
+	p.types("BF.M" + tab)
+	p.shows("(scratch)> BF.M\nBF.MADD     BF.MERGE    BF.MEXISTS")
+	p.types(tab + tab)
+	p.shows("(scratch)> BF.MERGE\nBF.MADD     BF.MERGE    BF.MEXISTS")
 	p.types(ctrlC + ctrlD)
 	p.ends(exit.OK)
 }
@@ -253,9 +315,9 @@ func TestPrompt_cancelsLine(t *testing.T) {
 	p := at(t, nil)
 	p.sees("(scratch)> ")
 	p.types("BF.ADD seen x")
-	p.sees("BF.ADD seen x") // by now Ctrl-C is a key
+	p.shows("(scratch)> BF.ADD seen x")
 	p.types(ctrlC)
-	p.sees("^C\n")
+	p.sees("^C")
 	p.types("DBSIZE" + enter)
 	p.sees("(integer) 0\n")
 	p.types(ctrlD)
@@ -334,6 +396,199 @@ func TestPrompt_paste(t *testing.T) {
 	if err := <-pasted; err != nil {
 		t.Fatal(err)
 	}
+	p.types(ctrlD)
+	p.ends(exit.OK)
+}
+
+// Lines that are pasted are one text that can be edited. Enter runs them one after another, and Ctrl-C gives those that were not
+// run back.
+func TestPrompt_block(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := at(t, nil)
+	p.sees("(scratch)> ")
+	p.types(pasted("ECHO one\n# a comment\nECHO thre\n"))
+	p.shows("(scratch)> ECHO one\n... # a comment\n... ECHO thre")
+	p.types("e" + "\x1b[A\x1b[A" + "!" + enter)
+	p.sees("\"three\"")
+	p.shows("(scratch)> ECHO one!\n\"one!\"\n(scratch)> # a comment\n(scratch)> ECHO three\n\"three\"\n(scratch)>")
+
+	var paste, want strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&paste, "ECHO line-%d\r\n", i)
+		fmt.Fprintf(&want, "(scratch)> ECHO line-%d\n\"line-%d\"\n", i, i)
+	}
+	p.types(pasted(paste.String()))
+	p.edits("... ECHO line-199")
+	p.types(enter)
+	p.shows(want.String() + "(scratch)>")
+
+	p.types(pasted("ECHO first\ndedup seen "+fifo+"\nECHO last\nECHO after") + enter)
+	writer, err := os.OpenFile(fifo, os.O_WRONLY, 0) // once kvshell reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(writer, "a line that is new\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.sees("a line that is new\n")
+	p.types(ctrlC)
+	p.sees("not run: 2 more of the lines")
+	p.shows("(scratch)> ECHO last\n... ECHO after")
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.types(enter)
+	p.shows("\"last\"\n(scratch)> ECHO after\n\"after\"\n(scratch)>")
+	p.types(ctrlD)
+	p.ends(exit.OK)
+}
+
+// pasted returns a text as a terminal sends it when it is pasted.
+func pasted(text string) string { return "\x1b[200~" + text + "\x1b[201~" }
+
+// Ctrl-Z gives the terminal to the shell as it was, at the prompt and while a command runs; then the prompt goes on with its line.
+func TestPrompt_stops(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := atTerminal(t, nil, "sh", "-m", "-c", "kvshell; stty -a; fg >/dev/null; stty -a; fg; echo ended")
+	isAsItWas := func() {
+		t.Helper()
+		p.sees("speed ")
+		mode := strings.Fields(p.sees("-extproc"))
+		for _, word := range []string{"icanon", "isig", "icrnl", "echo"} {
+			if !slices.Contains(mode, word) {
+				t.Errorf("the mode is %s", mode)
+			}
+		}
+	}
+	p.sees("(scratch)> ")
+	p.types("ECHO lin")
+	p.shows("(scratch)> ECHO lin")
+	p.types("\x1a")
+	p.sees(edit.UnmarkPastes)
+	isAsItWas()
+	p.sees(edit.MarkPastes)
+	p.shows("(scratch)> ECHO lin")
+	p.types("e" + enter)
+	p.sees("\"line\"\n(scratch)> ")
+	p.types("dedup seen " + fifo + enter)
+	writer, err := os.OpenFile(fifo, os.O_WRONLY, 0) // once kvshell reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(writer, "a line that is new\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.sees("a line that is new\n")
+	p.types("\x1a")
+	isAsItWas()
+	p.sees(edit.MarkPastes)
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.sees("new                  1\n")
+	p.sees("(scratch)> ")
+	p.types(ctrlD)
+	p.sees("ended\n")
+	p.ends(exit.OK)
+}
+
+// A question comes before what cannot be taken back. Only what is typed is an answer; nothing that was pasted is.
+func TestPrompt_asks(t *testing.T) {
+	p := at(t, nil)
+	p.sees("(scratch)> ")
+	p.types("FLUSHALL" + enter) // nothing is there
+	p.sees("OK\n(scratch)> ")
+	p.types("CF.ADD k x" + enter + "CF.ADDNX k y" + enter)
+	p.shows("(integer) 1\n(scratch)>")
+	p.types("cf.del k x" + enter) // it was added here
+	p.shows("cf.del k x\n(integer) 1\n(scratch)>")
+	p.types("CF.DEL k z" + enter) // it is not there
+	p.shows("CF.DEL k z\n(integer) 0\n(scratch)>")
+	p.types("CF.INSERT k ITEMS z" + enter)
+	p.shows("1) (integer) 1\n(scratch)>")
+	p.types("CF.DEL k z" + enter)
+	p.shows("Was \"z\" added? If not, CF.DEL can delete another item. Run it? [y/N]")
+	p.types("n" + enter)
+	p.shows("not run\n(scratch)>")
+	p.types("MULTI" + enter)
+	p.shows("(scratch)(TX)>")
+	p.types("CF.DEL k z" + enter)
+	p.shows("Run it? [y/N]")
+	p.types("y" + enter)
+	p.shows("QUEUED\n(scratch)(TX)>")
+	p.types("EXEC" + enter)
+	p.shows("1) (integer) 1\n(scratch)>")
+
+	p.types(pasted("flushdb\ny\nSET after 1\n") + enter)
+	p.shows("FLUSHDB removes all keys, which are 1. Run it? [y/N]")
+	p.types(pasted("y\n"))
+	p.shows("not run\n(scratch)> y\n... SET after 1\n... y")
+	p.types(ctrlC + "DBSIZE" + enter)
+	p.shows("(integer) 1\n(scratch)>")
+	p.types("ask never" + enter)
+	p.sees("ask never: must be on or off")
+	p.types("ask off" + enter + "FLUSHDB" + enter)
+	p.shows("FLUSHDB\nOK\n(scratch)>")
+	p.types(ctrlD)
+	p.ends(exit.OK)
+
+	p = at(t, []string{"TERM=dumb"})
+	p.sees("(scratch)> ")
+	p.types("SET k v\n")
+	p.sees("OK\n(scratch)> ")
+	p.types("FLUSHALL\n")
+	p.sees("Run it? [y/N] ")
+	p.types("ECHO next\n") // which is no answer
+	p.sees("not run\n")
+	p.sees("\"next\"\n(scratch)> ")
+	p.types("FLUSHALL\n")
+	p.sees("Run it? [y/N] ")
+	p.types("y\n")
+	p.sees("OK\n(scratch)> ")
+	p.types(ctrlD)
+	p.ends(exit.OK)
+
+	p = at(t, nil, "--yes")
+	p.sees("(scratch)> ")
+	p.types("SET k v" + enter + "FLUSHALL" + enter)
+	p.shows("FLUSHALL\nOK\n(scratch)>")
+	p.types(ctrlD)
+	p.ends(exit.OK)
+}
+
+// A narrow terminal, one that changes its size, a slow one, and characters of any script: the line is whole on the screen and
+// when it is run.
+func TestPrompt_narrow(t *testing.T) {
+	p := at(t, []string{"TERM=xterm-256color"})
+	p.sees("(scratch)> ")
+	p.resize(40, 10)
+	p.types("BF.RESERVE ") // the hint ends where the row does
+	p.shows("(scratch)> BF.RESERVE key error_rate c…")
+	for _, b := range []byte("k 0.01 10 EXP\t4 \x1b[A\x1b[B\x1b[D\x1b[C漢字") { // one byte after another
+		p.types(string([]byte{b}))
+	}
+	p.shows("(scratch)> BF.RESERVE k 0.01 10 EXPANSION 4 漢字")
+	p.resize(60, 10)
+	p.shows("(scratch)> BF.RESERVE k 0.01 10 EXPANSION 4 漢字")
+	p.resize(25, 4)
+	p.types("\x17" + "ttl 999")
+	p.shows("(scratch)> BF.RESERVE k 0.01 10 EXPANSION 4 ttl 999 [NONSCALING] [HASH KE…")
+	p.types(enter)
+	p.sees("OK\n")
+	p.types("SET 漢 👩‍👩‍👧é" + "\x7f\x7f" + "👍" + enter)
+	p.sees("OK\n")
+	p.types("GET 漢" + enter)
+	p.sees(`"\xf0\x9f\x91\x8d"`)
+	p.types("\x12" + "RESERVE")
+	p.shows("(search \"RESERVE\") BF.RESERVE k 0.01 10 EXPANSION 4 ttl 999")
+	p.types(enter)
+	p.sees("(error) ERR item exists")
 	p.types(ctrlD)
 	p.ends(exit.OK)
 }
@@ -461,9 +716,7 @@ func TestPrompt_pager(t *testing.T) {
 	p := at(t, nil)
 	p.sees("(scratch)> ")
 	const rows, columns = 20, 70
-	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: rows, Cols: columns}); err != nil {
-		t.Fatal(err)
-	}
+	p.resize(columns, rows)
 	p.types("help" + enter)
 	shown := strings.SplitAfter(p.sees(tty.PagerStatus), "\n")[1:] // behind the line typed
 	if len(shown) != rows || shown[rows-1] != "" {
@@ -531,17 +784,19 @@ func TestHelp_pager(t *testing.T) {
 // A tab in pasted text is a tab: it completes nothing, separates words, and is in a quoted one.
 func TestPrompt_pastedTab(t *testing.T) {
 	p := at(t, nil)
-	p.sees(prompt.MarkPastes)
+	p.sees(edit.MarkPastes)
 	p.sees("(scratch)> ")
 	p.types("\x1b[200~BF.RES\tk\x1b[201~" + enter)
 	p.sees("ERR unknown command 'BF.RES', with args beginning with: 'k'")
-	p.types("\x1b[200~ECHO\t\"a\tb\"\rECHO\tc\x1b[201~" + enter)
+	p.types("\x1b[200~ECHO\t\"a\tb\"\rECHO\tc\x1b[201~")
+	p.shows("(scratch)> ECHO␉\"a␉b\"\n... ECHO␉c")
+	p.types(enter)
 	p.sees("\n\"a\\tb\"\n")
 	p.sees("\n\"c\"\n")
 	p.types("BF.RESER" + tab + "k 0.01 10" + enter)
 	p.sees("OK\n")
 	p.types(ctrlD)
-	if last := p.ends(exit.OK); !strings.Contains(last, prompt.UnmarkPastes) {
+	if last := p.ends(exit.OK); !strings.Contains(last, edit.UnmarkPastes) {
 		t.Errorf("pastes go on to be marked: %q", last)
 	}
 }
@@ -550,12 +805,10 @@ func TestPrompt_pastedTab(t *testing.T) {
 func TestPrompt_longLine(t *testing.T) {
 	p := at(t, nil)
 	p.sees("(scratch)> ")
-	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 24, Cols: 40}); err != nil {
-		t.Fatal(err)
-	}
+	p.resize(40, 24)
 	long := strings.Repeat("0123456789", 12)
 	p.types("ECHO " + long)
-	p.sees("ECHO " + long) // all of it, in one piece
+	p.shows("(scratch)> ECHO " + long)
 	p.types(enter)
 	p.sees("\n\"" + long + "\"\n")
 	p.types(ctrlD)

@@ -56,6 +56,7 @@ type shell struct {
 	script         scriptFlags
 
 	version bool
+	yes     bool      // the prompt asks nothing
 	keys    io.Reader // at the prompt: keys are read from here while no line is edited; else nil
 
 	// lent is the store that the prompt has open, nil elsewhere. Own words that are typed at the prompt use it and
@@ -163,6 +164,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	sh.script.register(local)
 	sh.repeat.register(local)
 	sh.watched.register(local)
+	local.BoolVar(&sh.yes, "yes", false, "at the prompt, run FLUSHALL, FLUSHDB and CF.DEL without asking")
 	local.BoolVarP(&sh.version, "version", "v", false, "the version of this program")
 
 	root.AddCommand(sh.ownCommands()...)

@@ -79,6 +79,11 @@ var areas = []area{
 		functions: `(*Flags).bloomConfig`,
 	},
 	{
+		pkg:       "./cmd/kvshell/internal/edit",
+		tests:     []string{"./cmd/kvshell/internal/edit"},
+		functions: `(*Editor).Confirm (*Editor).insert (*Editor).press (*screen).drawRow (*screen).moveTo decodeSequence layOut`,
+	},
+	{
 		pkg:       "./cmd/kvshell/internal/input",
 		tests:     []string{"./cmd/kvshell/internal/input", "./cmd/kvshell"},
 		functions: `(*Input).Look (*Input).open`,
@@ -91,7 +96,7 @@ var areas = []area{
 	{
 		pkg:       "./cmd/kvshell/internal/prompt",
 		tests:     []string{"./cmd/kvshell/internal/prompt", "./cmd/kvshell"},
-		functions: `(*Editor).Close (*pastes).pass (*pastes).put`,
+		functions: `(*Editor).Keep missingOf matchOne matchOptions`,
 	},
 	{
 		pkg:   "./cmd/kvshell/internal/rdb",

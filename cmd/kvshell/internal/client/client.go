@@ -12,6 +12,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
@@ -47,6 +48,9 @@ type Client struct {
 
 	helper *Client // for the client's own questions: this connection may be in a transaction
 	table  *module.Table
+
+	learning atomic.Bool                  // a goroutine asks for the table
+	learned  atomic.Pointer[module.Table] // what it was told
 }
 
 // New returns a client without a connection. Resp3, if it is not nil, reports whether to speak RESP3 if the user has
@@ -371,10 +375,17 @@ func (c *Client) IsMissing(ctx context.Context, key []byte) bool {
 	return err == nil && r.Kind() == reply.KindInt && r.Int() == 0
 }
 
+// Aside runs a command beside those that the user typed, also between MULTI and EXEC. An error reply is an error.
+func (c *Client) Aside(ctx context.Context, words ...string) (reply.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, TabTimeout)
+	defer cancel()
+	return c.help(ctx, words...)
+}
+
 // Table returns the command table of the server. It is empty if the server does not tell its commands.
 func (c *Client) Table() *module.Table {
-	if c.table != nil {
-		return c.table
+	if known := c.KnownTable(); known != nil {
+		return known
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), TableTimeout)
 	defer cancel()
@@ -388,6 +399,31 @@ func (c *Client) Table() *module.Table {
 	}
 	c.table = module.ReadTable(commands, docs)
 	return c.table
+}
+
+// KnownTable returns the command table if the server has told it, otherwise nil. It does not wait for the server.
+func (c *Client) KnownTable() *module.Table {
+	if c.table == nil {
+		c.table = c.learned.Load()
+	}
+	return c.table
+}
+
+// Learn asks for the command table over another connection, for KnownTable, and does not wait for it.
+func (c *Client) Learn() {
+	if c.KnownTable() != nil || !c.learning.CompareAndSwap(false, true) {
+		return
+	}
+	other := New(c.address, nil, io.Discard)
+	go func() {
+		defer c.learning.Store(false)
+		if table := other.Table(); len(table.Commands()) > 0 {
+			c.learned.Store(table)
+		}
+		if other.helper != nil {
+			other.helper.disconnect()
+		}
+	}()
 }
 
 // Name returns the name that the prompt shows.

@@ -1,8 +1,6 @@
 package prompt
 
 import (
-	"fmt"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -29,40 +27,34 @@ const (
 // Completer finds what Tab offers at the prompt. It knows commands from the command table, and own words from their
 // flags and Use lines. In a Use line KEY stands for a key, and FILE and OUT stand for files.
 type Completer struct {
-	Table  func() *module.Table                         // the command table
-	Keys   func(prefix string) iter.Seq2[string, error] // all keys that begin with a prefix, and perhaps others
-	Own    func() []*cobra.Command                      // own words, made again at each call
-	Out    io.Writer                                    // for the syntax of a command
-	Prompt func() string                                // the text before the line
-
-	// rows returns how many rows of the screen a line takes after the first; nil if it never takes more than one.
-	rows func(line string) int
+	Table func() *module.Table                         // the command table
+	Known func() *module.Table                         // the same if a server need not be asked for it, otherwise nil
+	Keys  func(prefix string) iter.Seq2[string, error] // all keys that begin with a prefix, and perhaps others
+	Own   func() []*cobra.Command                      // own words, made again at each call
 }
 
-// Complete is liner's WordCompleter. It returns the words that the word left of pos, counted in characters, may
-// become. If there are none, it prints the syntax of the line's command.
-func (c *Completer) Complete(line string, pos int) (head string, words []string, tail string) {
-	runes := []rune(line)
-	left, tail := string(runes[:pos]), string(runes[pos:])
+// Complete returns the words that the word at the end of left may become, which stays up to head.
+func (c *Completer) Complete(left, tail string) (head string, words []string) {
 	typed, start, ok := splitPartial(left)
 	if !ok {
-		return left, nil, tail
+		return left, nil
 	}
 	partial := typed[len(typed)-1]
 	offered := c.Offer(typed[:len(typed)-1], partial)
 	if len(offered) == 0 {
-		if text := c.syntaxOf(typed); text != "" {
-			fmt.Fprintf(c.Out, "\n%s\n", reply.Printable(text))
-			if c.rows != nil {
-				// The editor removes as many rows as the line has before it draws the line again.
-				fmt.Fprint(c.Out, strings.Repeat("\n", c.rows(line)))
-			}
-			return left, []string{""}, tail // so that the line is drawn again, below the syntax
-		}
-		return left, nil, tail
+		return left, nil
 	}
-	head, isQuoted := left[:start], strings.ContainsAny(left[start:], `"'`)
-	return head, spell(offered, isQuoted, tail), tail
+	isQuoted := strings.ContainsAny(left[start:], `"'`)
+	return left[:start], spell(offered, isQuoted, tail)
+}
+
+// Describe returns the syntax of the command that a line begins with, "" if it begins with none.
+func (c *Completer) Describe(left string) string {
+	typed, _, ok := splitPartial(left)
+	if !ok {
+		return ""
+	}
+	return reply.Printable(c.syntaxOf(typed))
 }
 
 // splitPartial splits the text left of the cursor into words. The last word, which may be empty, is the one to
@@ -94,7 +86,7 @@ func splitWhole(line []byte) (typed []string, start int, ok bool) {
 }
 
 // spell returns words in the form in which they go into the line. If one of them needs quotes, or the user began with
-// a quote, all get quotes: liner inserts what all of them begin with. A single word is followed by a blank, unless it
+// a quote, all get quotes: the editor inserts what all of them begin with. A single word is followed by a blank, unless it
 // is a directory: then more may follow within the quotes.
 func spell(words []string, isQuoted bool, tail string) []string {
 	isQuoted = isQuoted || slices.ContainsFunc(words, needsQuotes)

@@ -1,34 +1,24 @@
 // Package prompt reads the lines that are typed at a prompt.
 //
-// The file editor.go has the editor, keyboard.go recognizes pasted text, complete.go finds what Tab offers, from the
-// command table and the program's own words, options.go finds the options in a command's syntax, and history.go keeps
-// the lines of earlier sessions.
+// The file editor.go has the editor and what it knows of commands, complete.go finds what Tab offers, from the command table
+// and the program's own words, hint.go finds what is missing behind a line, options.go finds the options in a command's
+// syntax, and history.go keeps the lines of earlier sessions.
 package prompt
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
-	"unicode/utf8"
 
-	"github.com/peterh/liner"
-	"golang.org/x/term"
-
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/edit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // ErrAborted is the error of a line that Ctrl-C ended.
-var ErrAborted = liner.ErrPromptAborted
+var ErrAborted = edit.ErrAborted
 
 // Editor reads lines from a terminal, with completion and a history.
 type Editor struct {
-	liner    *liner.State
-	out      *os.File
-	keyboard *keyboard // nil if the editor does not read keys as bytes
-	stdin    *os.File
-	history  *history
+	*edit.Editor
+	history *history
 
 	// HistoryError says why no history is kept; nil if one is kept, or none is wanted.
 	HistoryError error
@@ -36,88 +26,26 @@ type Editor struct {
 
 // NewEditor begins to read a terminal. It is no error if there can be no history: see HistoryError.
 func NewEditor(stdin, stdout *os.File, c *Completer) (e *Editor, err error) {
-	e = &Editor{out: stdout, stdin: stdin}
-	if isEditable() {
-		if e.keyboard, err = newKeyboard(stdin); err != nil {
-			return nil, exit.WithCode(exit.Local, err)
-		}
-		e.liner = e.keyboard.edit()
-		if err := e.write(MarkPastes); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-	} else {
-		e.liner = liner.NewLiner()
-	}
-	e.liner.SetCtrlCAborts(true)
-	e.liner.SetMultiLineMode(true) // a long line goes on in the next
-	e.liner.SetTabCompletionStyle(liner.TabPrints)
-	c.rows = func(line string) int { return e.rowsOf(c.Prompt() + line) }
-	e.liner.SetWordCompleter(c.Complete)
+	e = new(Editor)
 	var lines []string
 	e.history, lines, e.HistoryError = openHistory()
 	if e.HistoryError != nil {
 		e.history = nil
 	}
-	for _, line := range lines {
-		e.liner.AppendHistory(line)
+	if e.Editor, err = edit.New(stdin, stdout, c, lines); err != nil {
+		return nil, exit.WithCode(exit.Local, err)
 	}
+	e.Styles = styles()
 	return e, nil
 }
 
-// rowsOf returns how many rows of the screen a text takes after the first.
-func (e *Editor) rowsOf(text string) int {
-	width, _, err := term.GetSize(int(e.out.Fd()))
-	if err != nil || width < 1 {
-		return 0
+// styles returns how the prompt is shown. If $NO_COLOR is set, hints are faint in place of grey: they must not look typed.
+func styles() edit.Styles {
+	const cyan, grey, faint, reverse = "\x1b[36m", "\x1b[90m", "\x1b[2m", "\x1b[7m"
+	if os.Getenv("NO_COLOR") != "" {
+		return edit.Styles{Hint: faint, Selected: reverse}
 	}
-	return utf8.RuneCountInString(text) / width
-}
-
-func (e *Editor) write(text string) error {
-	_, err := e.out.WriteString(text)
-	return exit.WithCode(exit.Local, err)
-}
-
-// Keys returns the reader of keys while no line is edited.
-func (e *Editor) Keys() io.Reader {
-	if e.keyboard == nil {
-		return e.stdin
-	}
-	return e.keyboard
-}
-
-// Close leaves the terminal as it was.
-func (e *Editor) Close() (err error) {
-	if e.keyboard != nil {
-		err = e.write(UnmarkPastes)
-	}
-	return errors.Join(err, e.liner.Close())
-}
-
-// ReadLine shows the prompt and reads a line. The reading is in a goroutine of its own, so that the end of ctx can
-// end the session meanwhile; the goroutine then ends with the process. A tab that was pasted into the line is
-// PastedTab in it. The error is ErrAborted if Ctrl-C ended the line, and io.EOF for Ctrl-D.
-func (e *Editor) ReadLine(ctx context.Context, prompt func() string, interrupts <-chan os.Signal) (string, error) {
-	type result struct {
-		line string
-		err  error
-	}
-	read := make(chan result, 1)
-	go func() {
-		line, err := e.liner.Prompt(prompt())
-		read <- result{line, err}
-	}()
-	for {
-		select {
-		case r := <-read:
-			return r.line, r.err
-		case <-interrupts:
-			// This terminal cannot edit lines. It has dropped the line by itself.
-			fmt.Fprintf(e.out, "\n%s", prompt())
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	}
+	return edit.Styles{Prompt: cyan, Hint: grey, Selected: reverse}
 }
 
 // Keep adds a line to the history, unless isKept says no. After an error the history is not kept any more.
@@ -125,7 +53,7 @@ func (e *Editor) Keep(line string) error {
 	if !isKept(line) {
 		return nil
 	}
-	e.liner.AppendHistory(line)
+	e.AddHistory(line)
 	err := e.history.add(line)
 	if err != nil {
 		e.history = nil

@@ -14,8 +14,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/peterh/liner"
-
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/suggest"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/internal/resp"
@@ -27,6 +25,9 @@ const (
 
 	// maxHistoryLine is the most bytes of a line that is kept. Longer lines are data, and nobody recalls them.
 	maxHistoryLine = 4096
+
+	// historyLimit is how many lines a prompt recalls.
+	historyLimit = 1000
 )
 
 // history is the file that keeps the lines typed at prompts, the oldest first. A line is appended when it was typed,
@@ -52,7 +53,7 @@ func openHistory() (*history, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(lines) > liner.HistoryLimit {
+	if len(lines) > historyLimit {
 		lines, err = h.trim(lines)
 	}
 	h.lines = len(lines)
@@ -102,9 +103,9 @@ func (h *history) read() ([]string, error) {
 	return lines, err
 }
 
-// trim replaces the file by one with the last liner.HistoryLimit of some lines, and returns these.
+// trim replaces the file by one with the last historyLimit of some lines, and returns these.
 func (h *history) trim(lines []string) (kept []string, err error) {
-	kept = lines[len(lines)-liner.HistoryLimit:]
+	kept = lines[len(lines)-historyLimit:]
 	info, err := os.Stat(h.path)
 	if err != nil || !info.Mode().IsRegular() {
 		return kept, err
@@ -134,11 +135,11 @@ func (h *history) add(line string) (err error) {
 		return err
 	}
 	h.last = line
-	if h.lines++; h.lines < 2*liner.HistoryLimit {
+	if h.lines++; h.lines < 2*historyLimit {
 		return nil
 	}
 	lines, err := h.read()
-	if err == nil && len(lines) > liner.HistoryLimit {
+	if err == nil && len(lines) > historyLimit {
 		lines, err = h.trim(lines)
 	}
 	h.lines = len(lines)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/peterh/liner"
 )
 
 func TestIsKept(t *testing.T) {
@@ -72,14 +70,14 @@ func TestHistory(t *testing.T) {
 	}
 	checkMode(t, path)
 
-	for i := range 3*liner.HistoryLimit + 5 {
+	for i := range 3*historyLimit + 5 {
 		add(h, fmt.Sprint("line ", i))
-		if n := countLines(t, path); n > 2*liner.HistoryLimit {
+		if n := countLines(t, path); n > 2*historyLimit {
 			t.Fatalf("the file has %d lines", n)
 		}
 	}
 	_, lines = open()
-	if n := len(lines); n != liner.HistoryLimit || lines[n-1] != fmt.Sprint("line ", 3*liner.HistoryLimit+4) {
+	if n := len(lines); n != historyLimit || lines[n-1] != fmt.Sprint("line ", 3*historyLimit+4) {
 		t.Errorf("%d lines, the last is %q", n, lines[n-1])
 	}
 	checkMode(t, path)

@@ -259,7 +259,7 @@ func (s *stager) growFor(ahead uint64) error {
 			return err
 		}
 	}
-	return s.relayer(p, keep, added...)
+	return s.replaceLayers(p, keep, added...)
 }
 
 // widen makes room for items if the newest layer is a small one that this writer has made, or the last small one
@@ -335,7 +335,7 @@ func (s *stager) replaceNewest(n uint64) error {
 		err = s.beginFilling(covered+more, append(gone, filling.table), spec)
 	}
 	if errors.Is(err, kv.ErrTooLarge) {
-		err = s.relayer(f.chain.Params, func(l *kv.Layer) bool { return l != f.newest.table }, spec)
+		err = s.replaceLayers(f.chain.Params, func(l *kv.Layer) bool { return l != f.newest.table }, spec)
 	}
 	switch {
 	case errors.Is(err, kv.ErrTooLarge):
@@ -372,7 +372,7 @@ func (s *stager) beginFilling(items uint64, gone []*kv.Layer, others ...kv.Layer
 	layers := f.object.Layers()
 	p.Log.Filling = layers[len(layers)-1].Spec().Number + 2
 	keep := func(l *kv.Layer) bool { return !slices.Contains(gone, l) }
-	if err := s.relayer(p, keep, append([]kv.LayerSpec{spec}, others...)...); err != nil {
+	if err := s.replaceLayers(p, keep, append([]kv.LayerSpec{spec}, others...)...); err != nil {
 		return err
 	}
 	s.w.DB().QueueCompact([]byte(f.object.Key()))
@@ -383,15 +383,15 @@ func (s *stager) beginFilling(items uint64, gone []*kv.Layer, others ...kv.Layer
 func (s *stager) endLog() error {
 	f, p := s.c, s.c.chain.Params
 	p.Log = scalableext.Log{}
-	return s.relayer(p, func(l *kv.Layer) bool {
+	return s.replaceLayers(p, func(l *kv.Layer) bool {
 		return l != f.chain.Log && (f.chain.Filling == nil || l != f.chain.Filling.table)
 	})
 }
 
-// relayer keeps the layers for which keep is true, drops the rest, appends added, and stores the parameters.
-func (s *stager) relayer(p scalableext.Params, keep func(*kv.Layer) bool, added ...kv.LayerSpec) error {
+// replaceLayers keeps the layers for which keep is true, drops the rest, appends added, and stores the parameters.
+func (s *stager) replaceLayers(p scalableext.Params, keep func(*kv.Layer) bool, added ...kv.LayerSpec) error {
 	layers := s.c.object.Layers()
-	return s.use(s.w.Relayer(s.c.object, p.Append(nil), func(i int) bool { return keep(layers[i]) }, added...))
+	return s.use(s.w.ReplaceLayers(s.c.object, p.Append(nil), func(i int) bool { return keep(layers[i]) }, added...))
 }
 
 // The number of hashes that one commit of Compact puts into the layer that is filled is its budget divided by
@@ -525,7 +525,7 @@ func fill(w *kv.Writer, o *kv.Object, f *filter, budget int) (more bool, err err
 	}
 	p := f.chain.Params
 	p.Log.Filling = 0
-	return false, s.relayer(p, func(l *kv.Layer) bool { return l == to.table || l.Spec().Number <= from.Spec().Number })
+	return false, s.replaceLayers(p, func(l *kv.Layer) bool { return l == to.table || l.Spec().Number <= from.Spec().Number })
 }
 
 // fillFrom puts n hashes of the log, from the given one on, into the layer that is being filled.

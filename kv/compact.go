@@ -145,7 +145,7 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 	if last < 1 {
 		return nil, fmt.Errorf("kv: key %q: %d layers, the last cannot be removed", o.key, len(o.layers))
 	}
-	return w.Relayer(o, nil, func(i int) bool { return i < last })
+	return w.ReplaceLayers(o, nil, func(i int) bool { return i < last })
 }
 
 // Turn drops the n oldest layers of an object, appends new layers as Grow does, and returns the changed object. The
@@ -154,12 +154,12 @@ func (w *Writer) Turn(o *Object, n int, added ...LayerSpec) (*Object, error) {
 	if n > len(o.layers) || n == len(o.layers) && len(added) == 0 {
 		return nil, fmt.Errorf("kv: key %q: %d layers, cannot remove %d", o.key, len(o.layers), n)
 	}
-	return w.Relayer(o, nil, func(i int) bool { return i >= n }, added...)
+	return w.ReplaceLayers(o, nil, func(i int) bool { return i >= n }, added...)
 }
 
-// Relayer keeps the layers for which keep(i) is true (0 is the oldest), drops the rest, and appends added as Grow does.
+// ReplaceLayers keeps the layers for which keep(i) is true (0 is the oldest), drops the rest, and appends added as Grow does.
 // It replaces the object's parameters unless params is nil. It returns the changed object, as Turn does.
-func (w *Writer) Relayer(o *Object, params []byte, keep func(i int) bool, added ...LayerSpec) (*Object, error) {
+func (w *Writer) ReplaceLayers(o *Object, params []byte, keep func(i int) bool, added ...LayerSpec) (*Object, error) {
 	h := *o.header
 	h.Layers = nil
 	var layers, gone []*Layer

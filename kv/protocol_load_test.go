@@ -328,7 +328,7 @@ func TestApply_grownWhenOpened(t *testing.T) {
 	for i := range 300 {
 		s.forget("k")
 		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
-			_, err := w.Relayer(o, []byte{byte(i)}, func(int) bool { return true })
+			_, err := w.ReplaceLayers(o, []byte{byte(i)}, func(int) bool { return true })
 			return err
 		}))
 		s.AwaitCache()

@@ -39,7 +39,7 @@ func newSleepers() *sleepers {
 			case at(o) > w.Now():
 				return false, nil
 			}
-			_, err := w.Relayer(o, make([]byte, 8), func(int) bool { return true })
+			_, err := w.ReplaceLayers(o, make([]byte, 8), func(int) bool { return true })
 			return false, err
 		},
 	}}}

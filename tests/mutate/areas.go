@@ -201,7 +201,7 @@ var areas = []area{
 			(*DB).sweep (*DB).track (*Object).string (*Transaction).Commit
 			(*Transaction).Write (*Transaction).read (*Transaction).release (*Watch).Add (*Watch).Changed
 			(*Writer).AddWords (*Writer).Copy (*Writer).Delete (*Writer).DeleteAll (*Writer).Expire (*Writer).HasBits
-			(*Writer).HasItems (*Writer).Hidden (*Writer).Now (*Writer).Relayer (*Writer).Rename (*Writer).RenameIfFree
+			(*Writer).HasItems (*Writer).Hidden (*Writer).Now (*Writer).ReplaceLayers (*Writer).Rename (*Writer).RenameIfFree
 			(*Writer).Room (*Writer).SetItems (*Writer).SetNewBits (*Writer).SetSlots (*Writer).Shrink
 			(*Writer).addBitBlock (*Writer).addKey (*Writer).addLayer (*Writer).apply
 			(*Writer).beginStrings (*Writer).build (*Writer).changedObjects (*Writer).commit (*Writer).copyBlocks

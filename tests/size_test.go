@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,4 +89,44 @@ func TestSize(t *testing.T) {
 	if s := sizeOf(t, "internal/storage"); s.longest > 450 || s.methods["Store"] > 20 || s.methods["Batch"] > 15 {
 		t.Errorf("internal/storage has %d lines in one file and exported methods %v; want 450, 20 of Store and 15 of Batch at most", s.longest, s.methods)
 	}
+}
+
+// Nobody keeps more than 90 lines in mind: no function of the program is longer.
+func TestSize_functions(t *testing.T) {
+	visitDirectories(t)
+	const most = 90
+	longest, where := 0, ""
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "tests" || d.Name() == "bench" || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1
+			if n > most {
+				t.Errorf("%s: %s has %d lines, at most %d", path, f.Name.Name, n, most)
+			}
+			if n > longest {
+				longest, where = n, path+": "+f.Name.Name
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the longest function has %d lines: %s", longest, where)
 }

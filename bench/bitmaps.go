@@ -64,7 +64,7 @@ func (b *bench) bitOps() error {
 	}
 	for _, kind := range []struct {
 		name  string
-		one   int // of so many bits one is set
+		one   int // one bit of this number is set
 		ratio float64
 	}{{"half of the bits set", 2, 1}, {"one bit in 1,000 set", 1000, 0.2}} {
 		b.progress("filling bitmaps, %s", kind.name)
@@ -153,7 +153,7 @@ func (b *bench) singleBits() error {
 	return nil
 }
 
-// randomBits returns a bitmap in which one bit of so many is set.
+// randomBits returns a bitmap in which one bit of the given number is set.
 func randomBits(seed uint64, one int) string {
 	random := rand.New(rand.NewPCG(seed, 0))
 	bits := make([]byte, bitmapUsers/8)

@@ -15,7 +15,7 @@ import (
 // command is what the client sends, again and again, with other arguments each time.
 type command struct {
 	name  string
-	items int // each counts as so many
+	items int // each counts as this number
 
 	// append appends the n-th command to a pipeline. random is a random number.
 	append func(out []byte, n, random uint64) []byte
@@ -68,7 +68,7 @@ func measureWith(cl clients, addr string, c command, during time.Duration, next 
 		})
 	}
 	round := uint64(connections * pipeline)
-	// await waits for a time, and until there were so many replies, unless a connection has failed.
+	// await waits for a time, and until the given number of replies has come, unless a connection has failed.
 	await := func(least time.Duration, enough uint64) {
 		for begin := time.Now(); len(errs) == 0 && (time.Since(begin) < least || replies.Load() < enough); {
 			time.Sleep(time.Millisecond)

@@ -178,8 +178,8 @@ func writeNumbers(path string, n int) error {
 	})
 }
 
-// writeURLs writes the example list so many times, each line after the number of its round, and returns how many lines
-// there are.
+// writeURLs writes the example list the given number of times, each line after the number of its round, and returns the
+// number of lines.
 func writeURLs(path string, rounds int) (lines int, err error) {
 	f, err := os.Open(filepath.Join("..", "examples", "crawl-urls.txt.gz"))
 	if err != nil {

@@ -119,7 +119,7 @@ func (b *bench) startReplicated() (first *process, stop func(), err error) {
 	return nil, nil, errors.New("the replica of redis-server does not answer")
 }
 
-// compareGroup compares adds over so many connections.
+// compareGroup compares adds over the given number of connections.
 func (b *bench) compareGroup(g *members.Group, one, redis *process, n int) error {
 	during := pick(b, 500*time.Millisecond, 3*time.Second, 5*time.Second)
 	var sent atomic.Uint64
@@ -154,7 +154,7 @@ func (b *bench) compareGroup(g *members.Group, one, redis *process, n int) error
 	return nil
 }
 
-// compareFollower compares lookups on a member that does not lead with those of one node.
+// compareFollower compares lookups on a member that does not lead with lookups on a single node.
 func (b *bench) compareFollower(g *members.Group, one *process) error {
 	during := pick(b, 250*time.Millisecond, time.Second, 2*time.Second)
 	var sent atomic.Uint64

@@ -70,7 +70,7 @@ func layouts(b *bench) error {
 	return nil
 }
 
-// makeFilter makes a filter of a kind and a layout anew.
+// makeFilter makes a filter of a kind and a layout again.
 func (p *process) makeFilter(kind, layout, key string, capacity uint64) error {
 	key += ":" + layout
 	if err := once(p.addr, "CONFIG", "SET", kind+"-layout", layout); err != nil {

@@ -60,7 +60,8 @@ func libraries(b *bench) error {
 	})
 }
 
-// compareDeletable fills filters, of which the first is sievekv's, and compares hits, misses, and deleting and adding again.
+// compareDeletable fills filters, the first of them sievekv's, and compares hits, misses, and deleting and adding
+// again.
 func (b *bench) compareDeletable(kind string, filters []deletable) error {
 	n := pick[uint64](b, 200_000, million, million)
 	var buf [16]byte

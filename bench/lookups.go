@@ -74,7 +74,7 @@ type fullFilters struct {
 	x     uint64 // random numbers
 }
 
-// fullFilters fills filters with n items, that of bits-and-blooms only if it is wanted.
+// fullFilters fills filters with n items, bits-and-blooms' only if it is wanted.
 func (b *bench) fullFilters(n uint64, withBits bool) (*fullFilters, error) {
 	s, err := b.openStore(&sievekv.Options{Durability: sievekv.NoSync, CacheSize: 1 << 30})
 	if err != nil {

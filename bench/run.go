@@ -39,8 +39,8 @@ func (s series) over(other series) (ratios series) {
 	return ratios
 }
 
-// interleave measures sides in turn, so many times. Each repetition begins with another side, so that none is always
-// the one after a certain other.
+// interleave measures sides in turn, the given number of times. Each repetition begins with another side, so that none
+// always follows the same other.
 func (b *bench) interleave(reps int, sides ...side) ([]series, error) {
 	all := make([]series, len(sides))
 	for rep := range reps {

@@ -91,7 +91,7 @@ func (b *bench) compareServers(ours, redis *process, pipeline int) error {
 	during, reps := pick(b, 250*time.Millisecond, time.Second, 2*time.Second), pick(b, 2, 5, 7)
 	measure := func(p *process, c command) side {
 		return side{p.name + " " + c.name, func() (float64, error) {
-			if c.name == madd.name { // so many items that each run needs a filter of its own
+			if c.name == madd.name { // enough items that each run needs a filter of its own
 				if err := p.freshFilter("bm", 10_000_000); err != nil {
 					return 0, err
 				}
@@ -227,7 +227,7 @@ func (p *process) fillKeys(b *bench) error {
 	return p.fill(command{"BF.ADD", 1, func(out []byte, n, _ uint64) []byte { return addMillion.append(out, n, n) }}, million)
 }
 
-// fill sends a command so many times, for the numbers from 0.
+// fill sends a command n times, for the numbers from 0.
 func (p *process) fill(c command, count uint64) error {
 	conn, err := net.Dial("tcp", p.addr)
 	if err != nil {
@@ -243,7 +243,7 @@ func (p *process) fill(c command, count uint64) error {
 	return nil
 }
 
-// freshFilter makes a filter anew.
+// freshFilter makes a filter again.
 func (p *process) freshFilter(key string, capacity uint64) error {
 	return errors.Join(once(p.addr, "DEL", key), once(p.addr, "BF.RESERVE", key, "0.01", strconv.FormatUint(capacity, 10)))
 }

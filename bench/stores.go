@@ -77,7 +77,7 @@ func (s *store) end() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// fill adds the items from first on, key16 of numbers, so many at a time.
+// fill adds the items from first on, key16 of numbers, a batch at a time.
 func fill(f sievekv.Filter, first, n uint64) error {
 	const batch = 16384
 	bufs, items := make([][16]byte, batch), make([][]byte, batch)
@@ -158,7 +158,7 @@ func inGoroutines(goroutines int, during time.Duration, op func(g int, x *uint64
 	return float64(done.Load()) / took.Seconds(), <-errs
 }
 
-// ascendingKey is a key above those of all lower numbers.
+// ascendingKey is a key above the keys of all lower numbers.
 func ascendingKey(b *[16]byte, n uint64) []byte {
 	binary.BigEndian.PutUint64(b[:], n)
 	binary.LittleEndian.PutUint64(b[8:], n)

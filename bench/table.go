@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// row is a row of a table: a figure, that of a peer, and their ratio.
+// row is a row of a table: a figure, the peer's, and their ratio.
 type row struct {
 	what    string
 	unit    string

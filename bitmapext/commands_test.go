@@ -501,7 +501,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// The limit of the size of filters is none of strings in blocks, of which few are stored.
+// The limit of the size of filters does not hold for strings in blocks, because few of their blocks are stored.
 func TestForms_maxFilterBytes(t *testing.T) {
 	w := coretest.NewWorld(t, kv.Options{MaxFilterBytes: 1 << 20})
 	w.Script("SETBIT k 5 1 => :0\nSETBIT k 4294967295 1 => :0\nSETBIT new 4294967295 1 => :0\nBITCOUNT k => :2\nCOPY k copy => :1\nBITCOUNT copy => :2")

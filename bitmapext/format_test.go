@@ -14,7 +14,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// stored returns what is stored of a string in blocks, but for its blocks.
+// stored returns what is stored of a string in blocks, except its blocks.
 func stored(t *testing.T, db *kv.DB, key string) string {
 	t.Helper()
 	var b strings.Builder

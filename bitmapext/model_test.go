@@ -342,7 +342,7 @@ func (t *modelTest) questions(s *bitmapext.String, value []byte) error {
 
 var errUndone = errors.New("undone on purpose")
 
-// Random changes, in commits of their own and in transactions of which some are undone, give what plain bytes give.
+// Random changes, in commits of their own and in transactions, some of which are undone, give what plain bytes give.
 func TestModel(t *testing.T) {
 	rounds := 6
 	if raceEnabled {

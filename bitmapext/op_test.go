@@ -19,8 +19,8 @@ type storeTest struct {
 	keys []string
 }
 
-// fill sets what is under a key: nothing, a string in its header, or one in blocks, of which few or many bits are set.
-// The set bits of different keys are often in the same lines.
+// fill sets what is under a key: nothing, a string in its header, or one in blocks, with few or many bits set. The set
+// bits of different keys are often in the same lines.
 func (t *storeTest) fill(key string, blocks bool) {
 	lengths := []int{0, 1, 700, bitmapext.MaxInline, bitmapext.MaxInline + 1, 8191, 8192, 8193, 3 * 8192, 30_001, 64*8192 + 5}
 	b := make([]byte, lengths[t.random.IntN(len(lengths))])

@@ -30,7 +30,7 @@ func openWith(t *testing.T, m module.Module) *kv.DB {
 	return db
 }
 
-// lowAndHigh has two settings, one of which must not exceed the other, and more.
+// lowAndHigh has two settings, and more; one of the two must not exceed the other.
 func lowAndHigh() module.Module {
 	inOrder := func(value func(string) string) error {
 		if len(value("low")) > len(value("high")) {

@@ -83,7 +83,7 @@ func TestAccess_headers(t *testing.T) {
 	}
 }
 
-// tenant is a viewer who may see some keys, and nothing of the store.
+// tenant is a viewer that may see some keys, and nothing of the store.
 type tenant string
 
 func (tenant) Name() string { return "tenant" }

@@ -148,7 +148,7 @@ func at(key string) string {
 	return "/filter?key=" + base64.RawURLEncoding.EncodeToString([]byte(key))
 }
 
-// The numbers of the pages are those of SIEVE.STATS and of Info.
+// The pages have the numbers of SIEVE.STATS and of Info.
 func TestPages_numbers(t *testing.T) {
 	w := open(t, nil)
 	w.do("BF.RESERVE seen 0.001 1000 NONSCALING", "CF.RESERVE tokens 1000", "CBF.RESERVE online 0.01 500", "BF.RESERVE recent 0.01 100 WINDOW 3600 SLICES 4",

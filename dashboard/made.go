@@ -17,7 +17,7 @@ import (
 // made says how the same filter is made, without items.
 type made struct {
 	Before  string // a command that has to come first, "" for none
-	Command string // for kvshell's prompt and redis-cli, without the key
+	Command string // for kvshell's prompt and redis-cli
 	Go      string
 	Inexact bool // the filter was made otherwise, such as by an import, and this one is only like it
 

@@ -129,7 +129,8 @@ func TestCache_stuck(t *testing.T) {
 	})
 }
 
-// A load that finds a value in the cache, and goes on for other ids, gives it to nobody who comes when it is too old.
+// A load that finds a value in the cache, and goes on for other ids, does not give it to a caller that comes when it is
+// too old.
 func TestLoad_foundThenOld(t *testing.T) {
 	for name, row := range map[string]string{"value": "old", "absent": ""} {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,9 @@ var small = []guard.Options{
 	{Filter: guard.Cuckoo, Capacity: 100, ErrorRate: 3.4e-9},
 }
 
-// more returns how many ids more than a grown filter has taken are too many for one that is made anew with these options. A
-// Bloom filter that is made anew from its log has more room; but by their hashes alone, 2,000 ids are too many for 1e-16.
+// more returns by how many ids a grown filter must be exceeded before they are too many for a new one with these
+// options. A Bloom filter that is rebuilt from its log has more room; but by their hashes alone, 2,000 ids are too many
+// for 1e-16.
 func more(o guard.Options) int {
 	if o.Filter == guard.Bloom {
 		return 2_000

@@ -187,7 +187,7 @@ func TestGet_unfiltered(t *testing.T) {
 	})
 }
 
-// A guard whose meta record somebody has removed refuses no id that is there, and begins anew.
+// A guard whose meta record somebody has removed refuses no id that is there, and begins again.
 func TestGet_lostMeta(t *testing.T) {
 	for _, filter := range filters {
 		for _, again := range []bool{false, true} {

@@ -73,7 +73,7 @@ func TestLimits_timeout(t *testing.T) {
 	})
 }
 
-// No more than LoadsPerSecond begin in a second, but for a burst of a tenth.
+// No more than LoadsPerSecond begin in a second, except for a burst of a tenth.
 func TestLimits_rate(t *testing.T) {
 	inWorld(t, &guard.Options{LoadsPerSecond: 100, MaxLoads: 1000}, func(w *world) {
 		begin := time.Now()
@@ -125,7 +125,7 @@ func TestLimits_stale(t *testing.T) {
 	}
 }
 
-// After so many failures in a row the source is left alone; then one load at a time tries it.
+// After BreakerFailures failures in a row the source is left alone; then one load at a time tries it.
 func TestBreaker(t *testing.T) {
 	o := &guard.Options{
 		Empty: true, TTL: 10 * time.Second, SoftTTL: 10 * time.Second, MaxStale: time.Minute, Jitter: -1,
@@ -281,9 +281,9 @@ func TestLimits_refreshed(t *testing.T) {
 	})
 }
 
-// Keys that were written at one moment with one TTL are loaded anew at different moments, by jitter alone: in no second
-// afterwards do more than twice the mean of the loads begin. The mean of the busiest second is 833 loads, 1.7 times the
-// mean of all; twice is five standard deviations above.
+// Keys that were written at one moment with one TTL are loaded again at different moments, by jitter alone: in no
+// second afterwards do more than twice the mean of the loads begin. The mean of the busiest second is 833 loads, 1.7
+// times the mean of all; twice is five standard deviations above.
 func TestLimits_avalanche(t *testing.T) {
 	const keys, seconds = 10_000, 60
 	load := func(context.Context, string) ([]byte, error) { return []byte("row"), nil }

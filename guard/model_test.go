@@ -679,7 +679,7 @@ func (m *model) settle() {
 	})
 }
 
-// wrong tells what is wrong with a result, that of the id of a place.
+// wrong tells what is wrong with the result for the id at a place.
 func (m *model) wrong(a *asked, place int, r guard.Result) string {
 	id, floor := a.ids[place], a.floors[place]
 	switch {

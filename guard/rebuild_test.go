@@ -289,7 +289,7 @@ func TestRebuildFrom_otherOrder(t *testing.T) {
 	})
 }
 
-// With other parameters, or without its filter, a rebuild begins anew.
+// With other parameters, or without its filter, a rebuild begins again.
 func TestRebuild_anew(t *testing.T) {
 	o := guard.Options{ErrorRate: exact}
 	inWorld(t, &o, func(w *world) {

@@ -64,7 +64,7 @@ func TestStats_falsePositives(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		before := w.g.Stats()
-		w.check(w.g.Rebuild(w.Context(), w.allRows())) // the rate is that of the new filter from here on
+		w.check(w.g.Rebuild(w.Context(), w.allRows())) // from here on the rate is the new filter's
 		if s := w.g.Stats(); s.AboveRate || s.FalsePositiveRate != 0 || s.FalsePositives != before.FalsePositives || s.Refused != before.Refused {
 			t.Errorf("%+v after a rebuild, %+v before", s, before)
 		}

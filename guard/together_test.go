@@ -12,8 +12,8 @@ import (
 	"github.com/sievekv/sievekv/guard"
 )
 
-// Goroutines that run freely put and remove rows, look them up and make the filter anew. An id that is there all the time is
-// found all the time, and when all has ended every Get returns what the source has.
+// Goroutines that run freely put and remove rows, look them up and rebuild the filter. An id that is there all the time
+// is found all the time, and when all goroutines have ended every Get returns what the source has.
 func TestTogether(t *testing.T) {
 	const ids, writers, writes = 20, 3, 25
 	for _, filter := range filters {

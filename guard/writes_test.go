@@ -66,7 +66,7 @@ func TestGet_failedIsAbsentClosed(t *testing.T) {
 	})
 }
 
-// The records of ids mean nothing for the filters of a guard that was made anew, however soon.
+// The records of ids mean nothing for the filters of a guard that was made again, however soon.
 func TestRebuild_metaLostAtOnce(t *testing.T) {
 	for _, filter := range []guard.Filter{guard.Cuckoo, guard.Counting} {
 		o := guard.Options{Filter: filter, ErrorRate: exact}

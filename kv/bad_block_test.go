@@ -156,7 +156,7 @@ func (b *badBlock) damage() (blocks int, reads uint64) {
 }
 
 // A damaged block is read once, whoever asks and however often, and logged once. Reads of it fail all the same, and are
-// counted. A store that is opened again looks anew.
+// counted. A store that is opened again looks again.
 func TestBadBlock(t *testing.T) {
 	b := openBadBlock(t)
 	for range 2 {

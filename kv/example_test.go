@@ -81,7 +81,7 @@ func ExampleDB_Write() {
 	// [3 7] <nil>
 }
 
-// A lookup of several keys sees none or all of each commit. Its function may run twice, and so begins anew.
+// A lookup of several keys sees none or all of each commit. Its function may run twice, and so begins again.
 func ExampleDB_Read() {
 	db, err := kv.Open("", &kv.Options{InMemory: true})
 	if err != nil {

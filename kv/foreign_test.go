@@ -42,7 +42,7 @@ func (v badVerifier) Block(*kv.Layer, uint64, []uint64) error { v.bad.here("Bloc
 
 func (v badVerifier) Done() (string, error) { v.bad.here("Done"); return "", nil }
 
-// badModule has a type every function of which may panic.
+// badModule has a type whose functions may all panic.
 func badModule(bad *badPlace) (module.Module, *kv.Type) {
 	t := &kv.Type{
 		Name: "bad", Version: 1,

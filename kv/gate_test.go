@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// The gate is a read-write lock, also when those who wait for it give up, as many do here: who holds it alone is alone,
-// and in the end it is free.
+// The gate is a read-write lock, also when waiting goroutines give up, as many do here: a goroutine that holds it alone
+// is alone, and in the end it is free.
 func TestGate(t *testing.T) {
 	db := &DB{opts: Options{MaxIdleTransaction: -1}}
 	var alone, sharing atomic.Int64
-	plain := 0 // written by who is alone, read by who shares: the race detector looks on
+	plain := 0 // written by a goroutine that is alone, read by goroutines that share: the race detector looks on
 	var wg sync.WaitGroup
 	pass := func(r *rand.Rand, single bool) bool {
 		switch r.IntN(4) {

@@ -47,7 +47,7 @@ func TestEvictObject_inTransaction(t *testing.T) {
 	s.wantConsistent()
 }
 
-// A transaction that stages a counter alone holds off those who open its object.
+// A transaction that stages a counter alone holds off goroutines that open its object.
 func TestEvictObject_counterInTransaction(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")

@@ -324,7 +324,7 @@ func TestDurable_ownSyncCounts(t *testing.T) {
 	}
 }
 
-// Of many who wait for the disk each gets what it waits for, whoever syncs.
+// Each of many goroutines that wait for the disk gets what it waits for, whichever syncs.
 func TestDurable_manyWaiting(t *testing.T) {
 	s := openCrashStore(t)
 	s.create("k")

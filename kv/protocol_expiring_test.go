@@ -73,8 +73,8 @@ func (s *expiringStore) check(after string) {
 	}
 }
 
-// The number of keys that expire is that of a count of all, whatever commands were
-// given, alone or in a transaction, and after the store was opened again, also one that an older program has left.
+// The number of keys that expire equals a count of all, whatever commands were given, alone or in a transaction, and
+// after the store was opened again, also one that an older program has left.
 func TestExpiringKeys_commands(t *testing.T) {
 	commands := []string{
 		"SET a v", "SET a v PX 5", "SET a v PXAT 1", "SET a v KEEPTTL", "SET a v PX 5 NX", "GETSET a v", "GETDEL a",

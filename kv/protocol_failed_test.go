@@ -140,7 +140,7 @@ func TestScheduler_givenUp(t *testing.T) {
 	}
 }
 
-// Close waits for no compaction of the whole store, nor for who asked for it.
+// Close waits neither for a compaction of the whole store, nor for its caller.
 func TestClose_compactAll(t *testing.T) {
 	for _, running := range []bool{false, true} {
 		t.Run(fmt.Sprint("under way: ", running), func(t *testing.T) {

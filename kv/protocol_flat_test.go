@@ -63,8 +63,8 @@ func (f *flat) fill(bucket uint64) (items []string) {
 	return items
 }
 
-// A lookup waits for a commit that is changing any of the blocks that its item may be in: the block of its other bucket,
-// that of the rest of a bucket, that of an older layer.
+// A lookup waits for a commit that is changing any of the blocks that its item may be in: the block of its other
+// bucket, of the rest of a bucket, or of an older layer.
 func TestFlat_lookupDuringCommit(t *testing.T) {
 	for name, scene := range map[string]func(s *store) (f *flat, item string){
 		"first bucket": func(s *store) (*flat, string) {

@@ -17,8 +17,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// crowd are writers that each add the items 1, 2, 3 and so on to a filter of its own, and
-// those who look at that, evict it, view it and crash the store meanwhile.
+// crowd are writers that each add the items 1, 2, 3 and so on to a filter of its own, and goroutines that look at it,
+// evict it, view it and crash the store meanwhile.
 type crowd struct {
 	*store
 	mem     *kvtest.Disk
@@ -30,7 +30,7 @@ type crowd struct {
 type crowdWriter struct {
 	key, row string
 	added    atomic.Uint64 // items
-	durable  atomic.Uint64 // items, of which it was said that they survive a crash
+	durable  atomic.Uint64 // items that were reported to survive a crash
 }
 
 // Everything that a filter with gathered commits promises, at once.

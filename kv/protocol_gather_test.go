@@ -23,7 +23,7 @@ func openGatheredCrash(t *testing.T) *crashStore {
 	return &crashStore{openGathering(t, kv.Gathering(&kv.Options{FS: logFS{mem, held}}), held), mem}
 }
 
-// wantGathered checks that so many commits are not in Pebble: else a test is about nothing.
+// wantGathered checks that n commits are not in Pebble: else a test is about nothing.
 func (s *store) wantGathered(n uint64) {
 	s.t.Helper()
 	if got := s.Gathered(); got != n {

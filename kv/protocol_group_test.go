@@ -373,7 +373,7 @@ func TestGroup_reclaim(t *testing.T) {
 	}
 }
 
-// Nobody flushes who holds a lock that the apply loop takes: a flush waits for the loop.
+// A goroutine that holds a lock of the apply loop never flushes: a flush waits for the loop.
 func TestGroup_flushes(t *testing.T) {
 	m := openMember(t)
 	m.lead()

@@ -34,7 +34,7 @@ var replacements = map[string]func(s *store, items []string) error{
 	},
 }
 
-// A filter of some ten blocks, of which a few items touch a few.
+// A filter of some ten blocks; a few items touch a few of them.
 var handleConfig = bloomext.Config{Capacity: 50_000, ErrorRate: 0.01, NonScaling: true}
 
 func stageFilter(s *store, w *kv.Writer, key string, items []string) error {

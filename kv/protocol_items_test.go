@@ -47,7 +47,7 @@ func (it *items) add(f *bloomext.Filter, i int) (err error) {
 	return err
 }
 
-// addRange adds the items from start to end, those of a kind in one commit.
+// addRange adds the items from start to end, the items of a kind in one commit.
 func (it *items) addRange(f *bloomext.Filter, start, end int) error {
 	for kind := range numKinds {
 		chosen := make([]int, 0, (end-start)/numKinds+1)
@@ -146,8 +146,8 @@ func (s *subject) publish(n int) {
 	s.known.Store(generation<<32 | uint64(n))
 }
 
-// maxCommit is the most items a commit takes with the smallest memtable: each
-// may be an entry of its own, of which a quarter of a memtable holds about 240.
+// maxCommit is the most items a commit takes with the smallest memtable: each may be an entry of its own, and a quarter
+// of a memtable holds about 240.
 const maxCommit = 150
 
 // growByAdding adds one by one, so that blocks collect operands, and in batches.
@@ -191,7 +191,7 @@ func growByRename(t *trial, s *subject, n int) error {
 	return nil
 }
 
-// growByReplacing deletes, reserves and fills the filter anew in one commit.
+// growByReplacing deletes, reserves and fills the filter again in one commit.
 func growByReplacing(t *trial, s *subject, n int) error {
 	w, err := t.db.Begin(t.level(), []byte(s.key))
 	if err != nil {

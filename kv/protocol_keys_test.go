@@ -193,7 +193,7 @@ func TestExpiry_kept(t *testing.T) {
 	s.check(t)
 }
 
-// A sweep finds keys whose time was set while it ran, or is before that of keys it has seen.
+// A sweep finds keys whose time was set while it ran, or is before the times of keys it has seen.
 func TestSweep_earlierTimes(t *testing.T) {
 	s := openKeys(t, nil, kv.Options{})
 	defer s.close(t)

@@ -314,12 +314,12 @@ func TestEvictObject_handedOver(t *testing.T) {
 	}
 }
 
-// A log has no table of its blocks, of which none is kept in memory; and a layer that is too large is refused before its table is
-// made.
+// A log has no table of its blocks, because they are not kept in memory; and a layer that is too large is refused
+// before its table is made.
 func TestGrow_tables(t *testing.T) {
 	o := inMemory()
 	s := openStore(t, o)
-	const blocks, most = format.MaxBlocks, 16 << 20 // a table for so many takes 128 MiB
+	const blocks, most = format.MaxBlocks, 16 << 20 // a table for this number takes 128 MiB
 	logged := bitsSpec()
 	logged.Layers = []kv.LayerSpec{{Layout: kv.LayoutLog, Blocks: blocks, Lines: block.MaxLines}, {Number: 1, Blocks: 1, Lines: 1}}
 	var before, after runtime.MemStats

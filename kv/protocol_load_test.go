@@ -210,8 +210,8 @@ func TestLoad_numberUsedAgain(t *testing.T) {
 	}
 }
 
-// A writer's bits appear in memory only once they are in the log: who sees them
-// and is told "already there" relies on that.
+// A writer's bits appear in memory only once they are in the log: a caller that sees them and is told "already there"
+// relies on that.
 func TestCommit_patchAfterApply(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")

@@ -37,8 +37,7 @@ func TestOpen_deletedMeanwhile(t *testing.T) {
 	s.wantConsistent()
 }
 
-// Counters read before a commit must not become those of an open object after
-// the object the commit patched was closed.
+// Counters read before a commit must not become an open object's after the object that the commit patched was closed.
 func TestOpen_writtenAndClosedMeanwhile(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")

@@ -17,8 +17,8 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// heldClock is a store's clock that can hold who looks at it: a lookup of an
-// object with an expiry, between finding the object and looking at its blocks.
+// heldClock is a store's clock that can hold a goroutine that looks at it: a lookup of an object with an expiry,
+// between finding the object and looking at its blocks.
 type heldClock struct{ hook atomic.Pointer[func()] }
 
 func (c *heldClock) now() time.Time {

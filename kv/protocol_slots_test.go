@@ -56,7 +56,7 @@ func compactSlots(w *kv.Writer, o *kv.Object, _ int) (more bool, err error) {
 	return false, err
 }
 
-// A small object or layer is removed without a range deletion, thousands of which make reads slow.
+// A small object or layer is removed without a range deletion, because thousands of these make reads slow.
 func TestDrop_small(t *testing.T) {
 	s := openStore(t, &kv.Options{FS: vfs.NewMem()})
 	s.createSlots("k")
@@ -696,8 +696,8 @@ func (s *store) compactAll() (commits int) {
 	return commits
 }
 
-// What is queued is compacted until there is no more to do. Nobody who watches the key
-// is told: nothing has changed for him.
+// Queued objects are compacted until there is no more to do. Watchers of the key are not told: nothing has changed for
+// them.
 func TestCompact_queued(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.createSlots("k")

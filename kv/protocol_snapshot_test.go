@@ -198,7 +198,7 @@ func TestView_numberUsedAgain(t *testing.T) {
 	s.wantSlot(tx.Read, "k", 1, 0, 0, 7)
 }
 
-// The number of a layer may be that of a smaller one by now.
+// A smaller layer may have the number of a layer by now.
 func TestView_smallerLayer(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.createSlots("k")

@@ -48,7 +48,7 @@ func TestStaged_fewItemsAfterMany(t *testing.T) {
 	added := make([]bool, len(hashes))
 	s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
 		l := o.Layers()[0]
-		for _, part := range [][]uint64{hashes[:20], hashes[20:600], hashes[600:]} { // the bits of so many take less
+		for _, part := range [][]uint64{hashes[:20], hashes[20:600], hashes[600:]} { // the bits of this number take less
 			if _, _, err := w.SetItems(o, l, &layout, 0, part, added[:len(part)]); err != nil {
 				return err
 			}

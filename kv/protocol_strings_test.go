@@ -263,7 +263,7 @@ func TestStrings_duringCommit(t *testing.T) {
 	s.wantValue("m", "v")
 }
 
-// A transaction reads its own strings, others read those that are committed, and a snapshot those of its moment.
+// A transaction reads its own strings, others read committed strings, and a snapshot the strings of its moment.
 func TestStrings_transactions(t *testing.T) {
 	s := openStrings(t)
 	s.put("k", "old")

@@ -27,7 +27,7 @@ func (s keyStore) sweepHeld(t *testing.T, held *stops) (goOn func()) {
 	}
 }
 
-// A key that is set anew while a sweep has its note stays.
+// A key that is set again while a sweep has its note stays.
 func TestSweep_setMeanwhile(t *testing.T) {
 	held := newStops()
 	s := openKeys(t, nil, *kv.WithPause(&kv.Options{}, held.at))

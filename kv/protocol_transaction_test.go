@@ -217,8 +217,8 @@ func TestTransaction_slow(t *testing.T) {
 	close(looks)
 }
 
-// Close waits neither for a transaction's function nor for who waits for it, and nothing is written past the
-// transaction any more.
+// Close waits neither for a transaction's function nor for a goroutine that waits for it, and nothing is written past
+// the transaction any more.
 func TestTransaction_closed(t *testing.T) {
 	s := openStore(t, &kv.Options{InMemory: true, Durability: kv.NoSync, MaxIdleTransaction: -1})
 	s.makeFilter("f", nil)

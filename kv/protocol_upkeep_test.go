@@ -66,7 +66,7 @@ func TestFold_canceled(t *testing.T) {
 	}
 }
 
-// A block with few operands is left as it is, and so is that of another object than the one it was asked for.
+// A block with few operands is left as it is, and so is the block of another object than the requested one.
 func TestFold_needless(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
@@ -208,7 +208,7 @@ func TestCompact_canceled(t *testing.T) {
 	}
 }
 
-// One call of Reclaim deals with so many notes.
+// One call of Reclaim deals with this number of notes.
 func TestReclaim_notes(t *testing.T) {
 	s := openStore(t, inMemory())
 	const more = 10
@@ -245,7 +245,7 @@ func TestReclaim_notes(t *testing.T) {
 	backlog(0)
 }
 
-// buildLarge builds an object of so many blocks that do not compress.
+// buildLarge builds an object of n blocks that do not compress.
 func (s *store) buildLarge(ctx context.Context, key string, blocks uint64, after func(*kv.Builder)) error {
 	return s.Write(kv.NoSync, [][]byte{[]byte(key)}, func(w *kv.Writer) error {
 		spec := kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: []kv.LayerSpec{{Blocks: blocks, Lines: 128}}}

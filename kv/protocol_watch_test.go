@@ -13,8 +13,8 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// Who begins to watch a key while a commit to it has not reached memory, and sees what
-// was there before, is told of the commit.
+// A watcher that begins while a commit to its key has not reached memory, and sees the earlier value, is told of the
+// commit.
 func TestWatch_duringCommit(t *testing.T) {
 	db, during := openInterrupted(t, "commit: applied")
 	f := newFilter(t, db, "f")

@@ -8,7 +8,7 @@ import (
 	"github.com/sievekv/sievekv/internal/format"
 )
 
-// Repaired returns a file whose checksums are those of its chunks, as far as there are whole chunks.
+// Repaired returns a file whose checksums agree with its chunks, as far as there are whole chunks.
 func Repaired(file []byte) []byte {
 	file = append([]byte(nil), file...)
 	header := uint32(0)
@@ -71,7 +71,7 @@ func BeginFile(w io.Writer, h *format.Header) error {
 	return err
 }
 
-// LongString reads the file of a string of zeros that is cut behind so many bytes of the string.
+// LongString reads the file of a string of zeros that is cut behind the given number of bytes of the string.
 type LongString struct {
 	Len  int
 	file bytes.Buffer

@@ -61,7 +61,7 @@ func accepted(t *testing.T, db *sievekv.DB, file []byte) {
 	}
 	if !isString {
 		compare(t, db, frozen, info.Type)
-	} else if info.Bytes > 1<<20 { // all of its blocks, most of which are zero, take long
+	} else if info.Bytes > 1<<20 { // all of its blocks, most of them zero, take long
 		_, err := db.Bitmap("k").Test(uint32(8*info.Bytes - 1))
 		must(t, err)
 	} else if s, err := db.Get("k"); err != nil || uint64(len(s)) != info.Bytes {
@@ -75,7 +75,7 @@ func accepted(t *testing.T, db *sievekv.DB, file []byte) {
 	must(t, err)
 }
 
-// compare compares a filter with that of a store, and changes that.
+// compare compares a filter with a store's, and changes the store's.
 func compare(t *testing.T, db *sievekv.DB, frozen *sievekv.FrozenFilter, typ string) {
 	t.Helper()
 	f := map[string]sievekv.Filter{"MBbloom--": db.Bloom("k"), "MBbloomCF": db.Cuckoo("k"), "CBloom---": db.Counting("k")}[typ]

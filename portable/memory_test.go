@@ -24,7 +24,7 @@ func inUse() uint64 {
 	return m.HeapAlloc
 }
 
-// passed is called when so many bytes have been read or written. It looks after each MiB.
+// passed is called when the given number of bytes has been read or written. It looks after each MiB.
 func (h *heap) passed(n int) {
 	if h.seen += n; h.seen >= h.next {
 		h.next = h.seen + 1<<20

@@ -206,7 +206,7 @@ func TestImport(t *testing.T) {
 // onlyReader hides that a reader can seek.
 type onlyReader struct{ io.Reader }
 
-// sound checks a store with so many keys, in which nothing is left to reclaim.
+// sound checks a store with the given number of keys, in which nothing is left to reclaim.
 func sound(t testing.TB, db *sievekv.DB, keys uint64) {
 	t.Helper()
 	for {
@@ -646,7 +646,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// failing takes so many writes, and fails.
+// failing takes a number of writes, and then fails.
 type failing struct{ after, n int }
 
 func (f *failing) Write(b []byte) (int, error) {

@@ -189,7 +189,7 @@ type verifying struct{ err error }
 func (v verifying) Block(*kv.Layer, uint64, []uint64) error { return v.err }
 func (v verifying) Done() (string, error)                   { return "", nil }
 
-// Only what is wrong with a block is damage of the file. Other errors are those of the store.
+// Only a fault of a block is damage of the file. Other errors are the store's.
 func TestImport_errors(t *testing.T) {
 	full := errors.New("the disk is full")
 	for _, tt := range []struct {

@@ -113,7 +113,7 @@ func newSkewed(t *testing.T) *skewed {
 	return g
 }
 
-// notEarly expects the time of no member to be ahead of that of this machine, and a key, which expires later, to be there.
+// notEarly expects the time of no member to be ahead of this machine's, and a key, which expires later, to be there.
 func (g *skewed) notEarly(what, key string) {
 	g.t.Helper()
 	g.have(key)

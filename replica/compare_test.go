@@ -330,7 +330,7 @@ func TestCompare_judge(t *testing.T) {
 	if n.m.Failed() != nil {
 		t.Errorf("it has ended without a majority: %v", n.m.Failed())
 	}
-	n.note(randomID(), other) // of nobody who votes
+	n.note(randomID(), other) // of a member that does not vote
 	if n.m.Failed() != nil {
 		t.Errorf("it has ended for one that does not vote: %v", n.m.Failed())
 	}

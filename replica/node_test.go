@@ -293,7 +293,8 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// A member that is further behind than the log reaches gets a snapshot, and its open filters and strings are those of the group then.
+// A member that is further behind than the log reaches gets a snapshot, and then its open filters and strings equal the
+// group's.
 func TestNode_snapshot(t *testing.T) {
 	t.Parallel()
 	g := newTrioWith(t, func(_ int, o *Options) { o.LogKeep = 1 })

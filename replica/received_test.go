@@ -17,7 +17,7 @@ func TestReceived(t *testing.T) {
 	taken := func(index, term uint64) *pb.SnapshotMetadata {
 		return &pb.SnapshotMetadata{Index: new(index), Term: new(term)}
 	}
-	for _, index := range []uint64{200, 100, 300} { // that of the leader before comes late
+	for _, index := range []uint64{200, 100, 300} { // the earlier leader's comes late
 		arrives(index, 2)
 	}
 	arrives(200, 2) // again: it is equal

@@ -35,7 +35,7 @@ func TestRecover_link(t *testing.T) {
 	}
 }
 
-// A directory that is a pipe is refused: to open it would wait for somebody who writes to it.
+// A directory that is a pipe is refused: opening it would wait for a writer.
 func TestOpen_pipe(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	check(t, syscall.Mkfifo(fifo, 0o600))

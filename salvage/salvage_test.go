@@ -131,7 +131,7 @@ func TestRecover_loading(t *testing.T) {
 	}
 }
 
-// TestRecover_mark recovers a filter with losses, and looks at its mark and at those of its copies.
+// TestRecover_mark recovers a filter with losses, and looks at its mark and its copies' marks.
 func TestRecover_mark(t *testing.T) {
 	dir := damaged(t)
 	whole, lossy := dir+".whole", dir+".lossy"
@@ -269,7 +269,7 @@ func TestRecover_partial(t *testing.T) {
 	}
 }
 
-// TestCheck_repairDamaged has a check repair a store some of which is lost: nothing is changed.
+// TestCheck_repairDamaged lets a check repair a store that has lost a part: nothing is changed.
 func TestCheck_repairDamaged(t *testing.T) {
 	dir := damaged(t)
 	read := func() (files []string) {
@@ -638,7 +638,7 @@ func notes(r *kv.CheckReport, text string) bool {
 	return slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, text) })
 }
 
-// A check says that a store has lost its sidecar, and mends nothing then. Opening writes one anew.
+// A check says that a store has lost its sidecar, and mends nothing then. Opening writes one again.
 func TestCheck_sidecar(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	db := open(t, dir)

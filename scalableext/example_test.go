@@ -32,8 +32,8 @@ type layer struct {
 // items is the number of the counter that has a layer's number of items.
 const items = 0
 
-// cells describes the bits of the layers. The bounds of the parameters, and the shares of the error rate, are those
-// of all filters.
+// cells describes the bits of the layers. The bounds of the parameters, and the shares of the error rate, are the same
+// for all filters.
 var cells = scalableext.Cells{
 	Package: "tags", Name: "bits", Count: (*probe.Layout).Bits, Size: probe.Size, From: probe.FromBits,
 	Layer: func(l probe.Layout, _ uint64, _ float64) kv.LayerSpec {

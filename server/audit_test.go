@@ -50,7 +50,8 @@ func told(log, text string) (n int) {
 }
 
 // No password is told, wherever a client wrote it: where one belongs, in the place of the user, of an option, of a
-// subcommand or of the command, or as the value of a setting. Not to the log, and not to those who ask what others did.
+// subcommand or of the command, or as the value of a setting. Not to the log, and not to clients that ask what others
+// did.
 func TestSecrets_untold(t *testing.T) {
 	const secret = "hunter2"
 	w := serve(t, server.Options{}.WithTimes(long, long, long))
@@ -81,7 +82,7 @@ func TestSecrets_untold(t *testing.T) {
 	}
 }
 
-// A stranger cannot tell a name that somebody has from one that nobody has, nor who is switched off.
+// A stranger cannot tell a name that a user has from one that nobody has, or which user is switched off.
 func TestStrangers_names(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	admin, stranger := w.client(), w.client()

@@ -227,7 +227,7 @@ func (g *guesses) count() (n int) {
 // MetricsDelayed returns how many requests for metrics wait.
 func (s *Server) MetricsDelayed() int { return int(s.metricsDelayed.Load()) }
 
-// HaveRoom makes the server behave as if the limit of descriptors left room for so many connections.
+// HaveRoom makes the server behave as if the limit of descriptors left room for n connections.
 func (s *Server) HaveRoom(clients, refused, metrics int) {
 	s.room = room{clients, refused, metrics}
 	s.refusing = make(chan struct{}, refused)
@@ -286,7 +286,7 @@ func (s *Server) awaitPass() {
 // Watched returns how many connections run, or wait to run, what is given up when their clients are gone.
 func (s *Server) Watched() int { return int(s.watched.Load()) }
 
-// Hold counts so many bytes as held by clients until give is called.
+// Hold counts n bytes as held by clients until give is called.
 func (s *Server) Hold(bytes int64) (give func()) {
 	s.held.Add(bytes)
 	return func() { s.held.Add(-bytes) }

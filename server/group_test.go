@@ -100,7 +100,7 @@ func (g *fakeGroup) Replicated(ctx context.Context, wanted int) int {
 	return n
 }
 
-// outcomes are commands whose commits end as those of a store that loses the lead.
+// outcomes are commands whose commits end as in a store that loses the lead.
 func outcomes() module.Module {
 	row := func(name string, flags module.Flags, err error) module.Command {
 		return module.Command{
@@ -350,7 +350,7 @@ func TestGroup_info(t *testing.T) {
 	c.answers(`INFO cluster => ...\r\ncluster_clock_ahead_ms:-7\r\n...`)
 }
 
-// The metrics of a group are those of the present.
+// The metrics of a group show the present.
 func TestGroup_metrics(t *testing.T) {
 	w, g := serveGroup(t)
 	handler := w.server.MetricsHandler(nil)

@@ -98,7 +98,7 @@ func TestInfo_resetStat(t *testing.T) {
 	}
 }
 
-// The rate is that of the last seconds, also when INFO is asked seldom.
+// The rate is about the last seconds, also when INFO is asked seldom.
 func TestRate(t *testing.T) {
 	var r server.Rate
 	total := uint64(0)
@@ -141,7 +141,7 @@ func TestClientList_after(t *testing.T) {
 	}
 }
 
-// The number of the descriptor is that of the system, with TLS, too.
+// The number of the descriptor is the system's, with TLS, too.
 func TestClientList_descriptor(t *testing.T) {
 	w := serve(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -147,8 +147,8 @@ func (s *scraper) wants(password string, code int) {
 	}
 }
 
-// Answers to passwords for the metrics are delayed as those of AUTH, by address. Few requests wait at a time, so that
-// other clients have connections. The answer to a wrong password ends its connection.
+// Answers to passwords for the metrics are delayed as for AUTH, by address. Few requests wait at a time, so that other
+// clients have connections. The answer to a wrong password ends its connection.
 func TestMetrics_guesses(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithGuesses(long, long))
 	const places = 4

@@ -139,7 +139,7 @@ func TestPages_rules(t *testing.T) {
 	}
 }
 
-// The numbers of the pages are those of INFO, SLOWLOG and CLIENT LIST; passwords are not among them.
+// The pages have the numbers of INFO, SLOWLOG and CLIENT LIST; passwords are not among them.
 func TestPages_numbers(t *testing.T) {
 	p := servePages(serve(t, nil))
 	c := p.client()

@@ -14,8 +14,8 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// largest has for each command the words for which its reply is largest. Words in parentheses are repeated as often as the
-// server allows. Lines with | are several commands, of which the last is looked at.
+// largest has for each command the words for which its reply is largest. Words in parentheses are repeated as often as
+// the server allows. Lines with | are several commands; the test looks at the last.
 const largest = `
 	ACL CAT | ACL CAT dangerous | ACL DELUSER (nobody) | ACL DRYRUN long SET far v | ACL GENPASS 4096 | ACL GETUSER long | ACL HELP
 	ACL LIST | ACL LOAD | ACL LOG 100000 | ACL SAVE | ACL SETUSER default (+get) | ACL USERS | ACL WHOAMI | ACL
@@ -48,7 +48,7 @@ const largest = `
 	MULTI ; GET big ; EXEC | MULTI ; COMMAND INFO (acl) ; EXEC | MULTI ; SIEVE.STATS (layers) ; EXEC | MULTI ; BF.SCANDUMP f 1 ; EXEC
 	MONITOR | QUIT | RESET | SHUTDOWN`
 
-// unchecked are commands whose memory is that of the store's work, or that end the connection.
+// unchecked are commands whose memory is for the store's work, or that end the connection.
 var unchecked = []string{"SIEVE.CHECK", "SIEVE.COMPACT", "SIEVE.BACKUP", "SHUTDOWN"}
 
 // worst is a line of largest.
@@ -81,7 +81,7 @@ func worstCommands() (list []worst) {
 	return list
 }
 
-// pipelined returns the commands as a client sends them, the repeated words so often that there are at most so many words.
+// pipelined returns the commands as a client sends them, with the words repeated up to the given number of words.
 func (one *worst) pipelined(most int) string {
 	words := slices.Clone(one.words)
 	if n := len(one.again); n > 0 {
@@ -163,7 +163,7 @@ func full(t *testing.T) *world {
 	return w
 }
 
-// layersDump returns the commands that load a compatible Bloom filter of so many layers.
+// layersDump returns the commands that load a compatible Bloom filter of n layers.
 func layersDump(n int) (commands []string) {
 	le := binary.LittleEndian
 	h := le.AppendUint64(nil, 0)
@@ -188,7 +188,7 @@ func layersDump(n int) (commands []string) {
 func TestReplies_refused(t *testing.T) {
 	const (
 		words = 200
-		reply = 32<<10 + 256 // a connection may always hold so much
+		reply = 32<<10 + 256 // a connection may always hold this number of bytes
 		taken = 512 << 10
 	)
 	w := full(t)

@@ -56,7 +56,7 @@ func valuesOf(t *testing.T, s module.Setting) string {
 	said, found := strings.CutPrefix(err.Error(), "argument must be ")
 	var low, high string
 	if _, err := fmt.Sscanf(said, "between %s and %s inclusive", &low, &high); err != nil {
-		return said // that of a number
+		return said // a number's
 	}
 	if !found {
 		t.Fatalf("%s refuses %s with %v", s.Name, mostNegative, err)

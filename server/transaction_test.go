@@ -26,8 +26,8 @@ func TestTransaction_logins(t *testing.T) {
 }
 
 // No command waits for anything but the processor and the disk while it is part of a transaction: the clock, which here
-// only goes on while every goroutine waits, stands still. Each command is given its own example, and words of which some
-// are wrong passwords.
+// only goes on while every goroutine waits, stands still. Each command is given its own example, and words, some of
+// them wrong passwords.
 func TestTransaction_noneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := serveStore(t, kv.Options{InMemory: true, Seed: 1}, server.Options{}.WithTimes(long, long, long).WithGuesses(time.Second, time.Minute))

@@ -226,7 +226,7 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// No test that makes stores depends on their seeds, but those that kill processes: theirs must be found again.
+// No test that makes stores depends on their seeds, except tests that kill processes: their seeds must be found again.
 func TestArrows_seeded(t *testing.T) {
 	visitDirectories(t)
 	for name, p := range listPackages(t, "linux") {

@@ -82,8 +82,8 @@ func (s *viewBench) run(n uint64, write func(i uint64) error) error {
 	return nil
 }
 
-// BenchmarkAdd_view compares adds of new items, and overwrites of strings, in a store of which a view was taken before
-// with those in one without: it prints ns of each and their ratio, view/no-view. An operation is a round of a hundred
+// BenchmarkAdd_view compares adds of new items, and overwrites of strings, in a store with an earlier view, with the
+// same in a store without one: it prints ns of each and their ratio, view/no-view. An operation is a round of a hundred
 // writes in both stores, which take turns at being the first. Times are medians of rounds: on a busy machine a few
 // rounds take many times as long.
 func BenchmarkAdd_view(b *testing.B) {

@@ -229,7 +229,7 @@ func TestCosts_blocksRead(t *testing.T) {
 	}
 }
 
-// openLarge opens a store with a Bloom filter of which a third fits into the cache, and returns its number of blocks.
+// openLarge opens a store with a Bloom filter three times the size of the cache, and returns its number of blocks.
 func openLarge(t *testing.T) (db *sievekv.DB, blocks uint64) {
 	t.Helper()
 	const items = 200_000

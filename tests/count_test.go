@@ -17,8 +17,8 @@ import (
 func TestCount_readError(t *testing.T) {
 	errRead := errors.New("the disk does not read")
 	disk := vfs.NewMem()
-	// The disk reads so many times from tables, and then fails until left is set again. So background work of Pebble,
-	// which may read at any time, takes no failure away from Count.
+	// The disk reads this number of times from tables, and then fails until left is set again. So background work of
+	// Pebble, which may read at any time, takes no failure away from Count.
 	const many = 1 << 40
 	var left atomic.Int64
 	fs := &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
@@ -66,7 +66,7 @@ func TestCount_readError(t *testing.T) {
 		"cuckoo":   func(db *sievekv.DB, item []byte) (int, error) { return db.Cuckoo("c").Count(item) },
 	} {
 		// One call may read an item's blocks of both layers, and what is before them on the disk: not of all items.
-		older := false // the block of the older layer could not be read, when that of the newest was
+		older := false // the block of the older layer could not be read, when the newest layer's was
 		for _, item := range newest {
 			for n, done := int64(0), false; !done; n++ {
 				left.Store(many)
@@ -83,7 +83,7 @@ func TestCount_readError(t *testing.T) {
 				case !done:
 					older = older || strings.Contains(err.Error(), " of layer 0: ")
 				}
-				_ = db.Close() // its error may be that of the disk
+				_ = db.Close() // its error may be the disk's
 			}
 		}
 		if !older {

@@ -52,7 +52,7 @@ func TestCrash_compatibleBloom(t *testing.T) {
 	take := func() {
 		shots = append(shots, shot{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}), durable, begun})
 	}
-	const capacity, rate = 150, 1e-250 // so many bits that the second layer and those after it have several blocks
+	const capacity, rate = 150, 1e-250 // enough bits that the second layer and later ones have several blocks
 	model, err := redisbloom.NewBloom(capacity, rate, 2, false)
 	must(t, err)
 	f := bloomext.New(db, "f").With(kv.Always)

@@ -24,8 +24,7 @@ func TestCrash_growth(t *testing.T) {
 	}
 }
 
-// crashGrowth is a growth to adds batches of items, during which at least so many crashes are to happen while a layer is
-// filled.
+// crashGrowth is a growth to adds batches of items, with at least the given number of crashes while a layer is filled.
 type crashGrowth struct {
 	adds, batch int
 	rate        float64

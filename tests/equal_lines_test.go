@@ -14,7 +14,7 @@ const (
 	mostEqual = 100 // lines that two extensions may have in common
 )
 
-// Two extensions have little code in common: what both need is in scalableext. Lines count that are equal but for
+// Two extensions have little code in common: what both need is in scalableext. Lines count that are equal except for
 // their indentation, in runs: of all lines of 12 letters and more, at least 4 in a row. Imports are left out.
 func TestExtensions_equalLines(t *testing.T) {
 	names := []string{"bloomext", "countingext", "cuckooext"}

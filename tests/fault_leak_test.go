@@ -128,7 +128,7 @@ func TestFault_openLeavesNothing(t *testing.T) {
 			calls = max(calls, n)
 			mu.Unlock()
 			if err == nil {
-				_ = db.Close() // its error may be that of the disk
+				_ = db.Close() // its error may be the disk's
 				continue
 			}
 			failures++

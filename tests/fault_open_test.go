@@ -403,8 +403,8 @@ func TestFault_flippedTables(t *testing.T) {
 	}
 }
 
-// A flipped bit in a file that Pebble opens with, in its content or, as that of a marker is all in it, in its name, is an
-// error of Open that says that the store is corrupt or of another version, or changes nothing.
+// A flipped bit in a file that Pebble opens with, in its content or, as a marker is all name, in its name, is an error
+// of Open that says that the store is corrupt or of another version, or changes nothing.
 func TestFault_flippedMetadata(t *testing.T) {
 	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
@@ -500,7 +500,7 @@ func readAll(disk *kvtest.Disk, items [][]byte) (failed int, err error) {
 	return failed, errors.Join(append(errs, db.Close())...)
 }
 
-// corrupt returns nil for an error that says so, or that who wrote this knew more.
+// corrupt returns nil for an error that says so, or that the writer had a newer version.
 func corrupt(err error) error {
 	if errors.Is(err, kv.ErrCorrupt) || errors.Is(err, kv.ErrUnsupportedVersion) {
 		return nil

@@ -25,7 +25,7 @@ import (
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
-// fullDisk is a disk with room for so many bytes. Others can take some.
+// fullDisk is a disk with room for a number of bytes. Others can take some.
 type fullDisk struct {
 	vfs.FS
 	mu     sync.Mutex
@@ -288,7 +288,8 @@ func setString(key string) action {
 	}
 }
 
-// wants waits until so many lines were logged, since something is done before it is logged, and checks that there are no more.
+// wants waits until n lines were logged, since things are done before they are logged, and checks that there are no
+// more.
 func (l *logLines) wants(t *testing.T, n int) {
 	t.Helper()
 	for len(l.all()) < n {
@@ -487,7 +488,7 @@ func TestFault_diskFillsFast(t *testing.T) {
 func TestFault_closeOnFullDisk(t *testing.T) {
 	for name, tt := range map[string]struct {
 		modules []module.Module
-		waits   []string // calls of who waits for space beside the writer
+		waits   []string // calls of goroutines that wait for space beside the writer
 	}{
 		"writer":     {waits: []string{"kv.(*Writer).commit(", "pebble/v2.(*DB).makeRoomForWrite(", "sync.(*Cond).Wait("}},
 		"flush loop": {waits: []string{"storage.(*Store).flushLoop(", "storage.(*Store).Flush("}}, // or for the flush of the loop that syncs
@@ -497,7 +498,7 @@ func TestFault_closeOnFullDisk(t *testing.T) {
 			waits:   []string{"compaction.(*service).sweep(", "kv.(*Writer).commit("},
 		},
 	} {
-		// One at a time: the stacks are those of all goroutines.
+		// One at a time: the stacks have all goroutines.
 		t.Run(name, func(t *testing.T) { closeOnFullDisk(t, tt.modules, tt.waits) })
 	}
 }

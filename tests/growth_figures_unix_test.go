@@ -20,9 +20,9 @@ import (
 
 var growthItems = flag.Uint64("growthitems", 100_000, "items of each filter in TestGrowth_figures")
 
-// TestGrowth_figures prints what a filter costs that was made for 100 items at 1 % and grows, by single adds, by batches and as
-// kvshell load adds lines, with a log and without one, and fails if that is more than is promised. The figures of
-// docs/GROWTH.md are those of
+// TestGrowth_figures prints what a filter costs that was made for 100 items at 1 % and grows, by single adds, by
+// batches and as kvshell load adds lines, with a log and without one, and fails if that is more than is promised. The
+// figures of docs/GROWTH.md come from
 //
 //	go test ./tests -run TestGrowth_figures -growthitems 1000000 -v
 func TestGrowth_figures(t *testing.T) {
@@ -33,7 +33,7 @@ func TestGrowth_figures(t *testing.T) {
 	}
 }
 
-// growthWay is a way of adding items, so many at a time at most.
+// growthWay is a way of adding items, at most the given number at a time.
 type growthWay struct {
 	name string
 	most uint64

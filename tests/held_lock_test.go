@@ -18,8 +18,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// keyLocks tells which of a store's 256 write locks a key has: that of the upper eight bits of its hash, whose seed is
-// the beginning of the store's id. Two keys of one lock wait for each other, as one key does for itself.
+// keyLocks tells which of a store's 256 write locks a key has: by the upper eight bits of its hash, whose seed is the
+// beginning of the store's id. Two keys of one lock wait for each other, as one key does for itself.
 type keyLocks struct{ seed uint64 }
 
 func keyLocksOf(t *testing.T, db *kv.DB) keyLocks {
@@ -52,7 +52,7 @@ func (l keyLocks) others(n int, given ...string) []string {
 	return keys
 }
 
-// below returns a key whose lock is taken before that of the given one, and not one of the others'.
+// below returns a key whose lock is taken before the given key's, and is not one of the others'.
 func (l keyLocks) below(t *testing.T, given string, others []string) string {
 	t.Helper()
 	if l.of(given) == 0 {
@@ -187,8 +187,8 @@ func openHeld(t *testing.T) heldStore {
 
 var levels = []kv.Durability{kv.NoSync, kv.EverySec, kv.Always}
 
-// A writer that is long about its key, and those who wait for it, delay nobody but writers of keys of the same lock.
-// One who waits may hold another key's lock meanwhile, and no more than that.
+// A writer that takes long over its key, and the writers that wait for it, delay only writers of keys of the same lock.
+// A waiting writer may hold one other key's lock meanwhile, and no more.
 func TestHeld_lock(t *testing.T) {
 	s := openHeld(t)
 	second := s.locks.below(t, s.held, s.keys)

@@ -100,9 +100,9 @@ func (k mergedKind) rate(t *testing.T, db *kv.DB, f mergedFilter) (exact, said f
 	return exact, said
 }
 
-// A filter that others are merged into until it refuses one has at most the rate that it was made for, exactly, and says
-// so. Items that are then added, until it is full, may make the rate of one filter higher, as those of any other; the
-// mean of many, which -mergedfilters 50 compares, is at most the rate asked for, to four standard errors.
+// A filter that others are merged into until it refuses one has at most the rate that it was made for, exactly, and
+// says so. Items that are then added, until it is full, may make the rate of one filter higher, as in any other filter;
+// the mean of many, which -mergedfilters 50 compares, is at most the rate asked for, to four standard errors.
 func TestMerge_rate(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []mergedKind{{"bloom", mergedBloom, probe.NewLayout}, {"counting", mergedCounting, probe.NewCounterLayout}} {
@@ -171,7 +171,7 @@ func mergeUntilRefused(t *testing.T, db *kv.DB, kind mergedKind, number, capacit
 	}
 }
 
-// numbered returns items of a filter, those of another number being others.
+// numbered returns items of a filter; another number has other items.
 func numbered(number, from, n int) (items [][]byte) {
 	for i := range n {
 		items = append(items, binary.LittleEndian.AppendUint64(nil, uint64(number)<<32+uint64(from+i)))

@@ -99,7 +99,7 @@ func (f compatibleFamily) draw(t *rapid.T, m *model) [][]string {
 		return with("cf-layout", []string{drawOne(t, "CF.ADD", "CF.ADDNX"), key, drawItem(t)})
 	case 8, 9:
 		return one(append([]string{drawOne(t, "CF.INSERT", "CF.INSERTNX"), key, "NOCREATE", "ITEMS"}, drawItems(t, 40)...)...)
-	case 10, 11: // so many that the filter compacts
+	case 10, 11: // enough that the filter compacts
 		var lines [][]string
 		for _, item := range drawItems(t, 40) {
 			lines = append(lines, []string{"CF.DEL", key, item})
@@ -123,7 +123,7 @@ func (compatibleFamily) look(t *rapid.T, _ *model) []string {
 	return []string{"BF.EXISTS", drawKey(t), drawItem(t)}
 }
 
-// answer leaves commands on filters with the native layout to their families, as well as those that would make one.
+// answer leaves commands on filters with the native layout to their families, and also commands that would make one.
 func (compatibleFamily) answer(m *model, name string, args []string) want {
 	if name == "CONFIG" { // SET, with what can be set
 		if m.settings = maps.Clone(m.settings); m.settings == nil {

@@ -103,7 +103,7 @@ func (l *countingLayer) full(items uint64) bool {
 	return l.load()+2*items >= l.capacity || above >= l.layout.FullSet(l.capacity)
 }
 
-// change counts an item's counters up or down, but those that stick.
+// change counts an item's counters up or down, except stuck ones.
 func (l *countingLayer) change(hash uint64, by int) (changed bool) {
 	for _, at := range l.countersOf(hash) {
 		if l.counters[at] == mostCounted {
@@ -117,8 +117,8 @@ func (l *countingLayer) change(hash uint64, by int) (changed bool) {
 	return changed
 }
 
-// matching returns the layers in which an item seems to be: that which has it, of those of a filter that is not mixed the
-// oldest, and otherwise newest first.
+// matching returns the layers in which an item seems to be: first the layer that has it, then in a filter that is not
+// mixed the oldest, and otherwise newest first.
 func (s *countingShadow) matching(hash uint64) (list []*countingLayer) {
 	for _, l := range slices.Backward(s.layers) {
 		if l.count(hash) > 0 {

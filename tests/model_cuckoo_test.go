@@ -111,7 +111,7 @@ func (f cuckooFamily) draw(t *rapid.T, m *model) [][]string {
 	case 17: // a filter of two layers
 		expansion := drawOne(t, "1", "2")
 		return [][]string{{"DEL", key}, drawCuckooReserve(t, key, expansion), insert("CF.INSERTNX", bulkItems()...)}
-	case 18: // of which deletions leave one
+	case 18: // deletions leave one of them
 		var lines [][]string
 		from := rapid.IntRange(0, cuckooBulk-1).Draw(t, "from")
 		for i := range rapid.IntRange(1, 300).Draw(t, "deletions") {
@@ -295,7 +295,7 @@ func (m *model) deleteCuckoo(key, item string) want {
 	return exactly(reply.Bool(true))
 }
 
-// info wants what CF.INFO answers, but for what depends on whether a store has compacted the filter by itself.
+// info wants what CF.INFO answers, except facts that depend on whether a store has compacted the filter by itself.
 func (s *multiset) info() want {
 	// The buckets of the oldest layer and of a block of those after it, and the blocks of the next.
 	buckets, longest, next := int64(512), int64(512), s.expansion

@@ -38,7 +38,7 @@ func itemRange(from, n int) []string {
 	return list
 }
 
-// drawItems returns up to so many items.
+// drawItems returns up to the given number of items.
 func drawItems(t *rapid.T, most int) []string {
 	if chance(t, 2) {
 		return itemRange(rapid.IntRange(0, modelItems-1).Draw(t, "from"), rapid.IntRange(1, most).Draw(t, "items"))

@@ -190,7 +190,7 @@ func (m *growthModel) step() {
 	}
 }
 
-// again adds all items of a filter again, so many times, and then makes its log anew.
+// again adds all items of a filter again, n times, and then rebuilds its log.
 func (m *growthModel) again(f *bloomext.Filter, key string, level kv.Durability, times int) {
 	var items [][]byte
 	for n := range m.items[key] {
@@ -212,7 +212,7 @@ func (m *growthModel) again(f *bloomext.Filter, key string, level kv.Durability,
 	}
 }
 
-// transaction changes filters in a transaction, of which some changes, or all, are undone.
+// transaction changes filters in a transaction, and undoes some of the changes, or all.
 func (m *growthModel) transaction(level kv.Durability) {
 	t, r := m.t, m.random
 	type change struct {
@@ -355,7 +355,7 @@ func (m *growthModel) settle() {
 	}
 }
 
-// surely has a filter grow, and its log made anew, which by chance may not have come before.
+// surely makes a filter grow, and its log be rebuilt, which by chance may not have happened before.
 func (m *growthModel) surely() {
 	must(m.t, module.Of(m.db).SetSetting("growth-log-bytes", "1048576"))
 	const key = "surely"

@@ -181,8 +181,8 @@ func (s *shadow) differs(other *shadow) (what string, have, others any) {
 	return "", nil, nil
 }
 
-// distinct estimates the number of items by how many bits they have set. Each of an item's lines has 512 bits, of which
-// kj throws leave (1-1/512)^kj alone: so an item sets a share of all bits, and n of them leave (1-share)^n alone.
+// distinct estimates the number of items by how many bits they have set. Each of an item's lines has 512 bits, and kj
+// throws leave (1-1/512)^kj of them alone: so an item sets a share of all bits, and n of them leave (1-share)^n alone.
 func (l *shadowLayer) distinct() uint64 {
 	m, k, g := float64(l.layout.Bits()), int(l.layout.Hashes), int(l.layout.LinesPerItem)
 	set := 0.0

@@ -25,7 +25,7 @@ import (
 // modelStore is one of the stores beside a model.
 type modelStore struct {
 	name    string
-	options kv.Options // but for the modules
+	options kv.Options // except the modules
 	service bool       // it has the compaction module
 	crashes bool       // its file system can crash, and every write is on disk before it is answered
 

@@ -45,7 +45,7 @@ func drawMilliseconds(t *rapid.T) string {
 	return drawOne(t, "1", "499", "1500", "10000", "0", "-1", "abc", "9223372036854775807", "9223370000000000000")
 }
 
-// drawInstant is a time near to now, in units of so many milliseconds.
+// drawInstant is a time near to now, in units of the given number of milliseconds.
 func drawInstant(t *rapid.T, m *model, unit int64) string {
 	if chance(t, 5) {
 		return drawOne(t, "0", "-5", "abc", "9223372036854775807", "9223372036854775")

@@ -26,7 +26,7 @@ type model struct {
 	now      int64 // Unix milliseconds
 	keys     map[string]*modelKey
 	gone     map[string]bool // keys that have expired and may still be stored, which DBSIZE counts
-	swept    map[string]bool // those of them that a sweep has removed, which a crash may bring back
+	swept    map[string]bool // the ones that a sweep has removed, which a crash may bring back
 	versions map[string]int  // changes of each key so far, which WATCH looks at
 
 	settings map[string]string // that were set, see modelSettings
@@ -44,7 +44,7 @@ type modelValue interface {
 	questions(key string) [][]string // lookups that read all of it
 }
 
-// family is a group of commands: those of a type, or those of every key. A new type joins with a file that has its
+// family is a group of commands: the commands of a type, or of every key. A new type joins with a file that has its
 // modelValue and its family, and a line in families.
 type family interface {
 	// draw returns commands, mostly one; look returns a lookup. They may lack nothing: a command that is refused for its
@@ -273,8 +273,8 @@ func wordsOf(words []string) [][]byte {
 	return line
 }
 
-// commandsOf are commands of a family, mostly one; those of any for an empty name. What is drawn as a whole
-// shrinks well, and is printed in a line.
+// commandsOf are commands of a family, mostly one; for an empty name, of any family. What is drawn as a whole shrinks
+// well, and is printed in a line.
 func (r *modelRun) commandsOf(name string) *rapid.Generator[[][]string] {
 	return rapid.Custom(func(t *rapid.T) [][]string { return drawFamily(t, name).draw(t, r.model) })
 }

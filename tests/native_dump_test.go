@@ -95,7 +95,7 @@ func content(chunks []dumpedChunk, i int) []byte {
 	return scalableext.DumpContent([]byte(chunks[i].data), i == 0)
 }
 
-// answers returns what EXISTS says of many items, a third of which were added.
+// answers returns what EXISTS says of many items; a third of them were added.
 func (d *dumping) answers(family, key string, added int) string {
 	d.t.Helper()
 	words := []string{family + ".MEXISTS", key}

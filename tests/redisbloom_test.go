@@ -54,7 +54,7 @@ func (r *redisBloomRun) expect(want want, words ...string) {
 	}
 }
 
-// The keys of Bloom filters, those of cuckoo filters, and one that has either or a string.
+// The keys of Bloom filters, of cuckoo filters, and one that has either or a string.
 func (r *redisBloomRun) key(family string) string {
 	if r.r.IntN(20) == 0 {
 		return "any"
@@ -64,7 +64,7 @@ func (r *redisBloomRun) key(family string) string {
 
 func (r *redisBloomRun) pick(of ...string) string { return of[r.r.IntN(len(of))] }
 
-// item returns one of those of the filter under a key, which are few or many.
+// item returns one of the items of the filter under a key, which are few or many.
 func (r *redisBloomRun) item(key string) string {
 	n := []int{20, 200, 2000, 20_000}[int(key[len(key)-1])%4]
 	return "i" + strconv.Itoa(r.r.IntN(n))
@@ -286,9 +286,9 @@ func (r *redisBloomRun) load(family, from, to string, dump []redisbloom.Chunk, l
 	r.do(family+".LOADCHUNK", to, strconv.FormatInt(c.Iter, 10), string(c.Data))
 }
 
-// TestRedisBloom runs random commands on small filters with the compatible layout, so that growth, moved entries, full filters
-// and errors are frequent, over a cache of a few blocks, and compares each reply, in the forms of both protocols, with
-// that of package redisbloom. At the end it compares all there is, dumps included. -commands says how many.
+// TestRedisBloom runs random commands on small filters with the compatible layout, so that growth, moved entries, full
+// filters and errors are frequent, over a cache of a few blocks, and compares each reply, in the forms of both
+// protocols, with package redisbloom's. At the end it compares all there is, dumps included. -commands says how many.
 func TestRedisBloom(t *testing.T) {
 	t.Parallel()
 	commands := *redisBloomCommands

@@ -251,7 +251,7 @@ func TestRepair_wake(t *testing.T) {
 	}
 	sound()
 
-	// Who does not know the type does not know what notes it needs.
+	// A program that does not know the type does not know what notes it needs.
 	unknowing := damageOptions()
 	unknowing.Modules = nil
 	if report := check(unknowing, kv.CheckOptions{Repair: true}); len(report.Problems)+len(report.Repaired) > 0 || len(report.Notes) != 1 {

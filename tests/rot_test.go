@@ -127,9 +127,9 @@ func (r *rotten) verify(disk vfs.FS) (noticed, missing error) {
 	return errors.Join(err, errors.Join(report.Problems...)), nil
 }
 
-// rottenStores returns a store that was closed, one whose process was killed, and one whose machine was. All had written
-// and merged tables, and when the latter two ended, tables were waiting to be written. The last record of their MANIFEST
-// is that of a table whose log has been used again.
+// rottenStores returns a store that was closed, one whose process was killed, and one whose machine was. All had
+// written and merged tables, and when the latter two ended, tables were waiting to be written. The last record of their
+// MANIFEST is about a table whose log has been used again.
 func rottenStores(t *testing.T) map[string]*rotten {
 	t.Helper()
 	disk := kvtest.NewDisk()

@@ -48,7 +48,7 @@ func (a asking) do(words ...string) reply.Reply {
 	return r
 }
 
-// copyTo copies a filter to another store by its dump, as anybody can who may read the key.
+// copyTo copies a filter to another store by its dump, as any user can who may read the key.
 func (a asking) copyTo(b asking, family, key string) {
 	a.t.Helper()
 	for at := "0"; ; {
@@ -60,8 +60,8 @@ func (a asking) copyTo(b asking, family, key string) {
 	}
 }
 
-// A person who has the dump of a filter finds its false positives. They are no more often those of another filter that
-// was made alike and holds the same items than items chosen at random, unless both are of one group.
+// A person who has the dump of a filter finds its false positives. They are no more often false positives of another
+// filter that was made alike and holds the same items than items chosen at random, unless both belong to one group.
 func TestSecret_dump(t *testing.T) {
 	const items, wanted = 1000, 200
 	for _, tt := range []struct {

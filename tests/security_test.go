@@ -163,7 +163,7 @@ var (
 	newItem     = regexp.MustCompile(`^(- |\||#|    )`)
 )
 
-// sentencesOf returns the sentences of a document in Markdown: those of paragraphs, items of lists and cells of tables.
+// sentencesOf returns the sentences of a document in Markdown: in paragraphs, items of lists and cells of tables.
 func sentencesOf(text string) (sentences []string) {
 	var passage []string
 	end := func() {

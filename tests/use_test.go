@@ -88,7 +88,7 @@ func TestUse_commands(t *testing.T) {
 	}
 }
 
-// Counts are those of the filter, not of its key: they go on when it grows, is renamed or gets an expiry, and they begin
+// Counts belong to the filter, not to its key: they go on when it grows, is renamed or gets an expiry, and they begin
 // again with another filter.
 func TestUse_filters(t *testing.T) {
 	db, u := newUser(t, &sievekv.Options{})
@@ -129,7 +129,7 @@ func TestUse_filters(t *testing.T) {
 	}
 }
 
-// A merge may make the filter anew that it adds to. The counts go on all the same.
+// A merge may rebuild the filter that it adds to. The counts go on all the same.
 func TestUse_merged(t *testing.T) {
 	_, u := newUser(t, &sievekv.Options{})
 	for _, key := range []string{"bf", "other"} {

@@ -62,7 +62,7 @@ func openAlarmed(t *testing.T) (*kv.DB, *alarm) {
 	return db, a
 }
 
-// connected returns a client like those of a server.
+// connected returns a client like a server's clients.
 func connected(t *testing.T, db *kv.DB) client {
 	s := module.NewSession(db)
 	s.Connection = t

@@ -12,9 +12,8 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// crowdVariable makes a process open connections: with "FROM NUMBER ADDRESS NUMBER ADDRESS ..." so many to each
-// address, from the local address FROM. The process then prints "connected", and keeps them until its standard input
-// ends.
+// crowdVariable makes a process open connections: with "FROM NUMBER ADDRESS NUMBER ADDRESS ..." NUMBER to each ADDRESS,
+// from the local address FROM. The process then prints "connected", and keeps them until its standard input ends.
 const crowdVariable = "KVSHELL_TEST_CROWD"
 
 // crowdAt does what a value of crowdVariable says.

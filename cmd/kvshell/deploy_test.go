@@ -57,8 +57,8 @@ func TestDeploy_flags(t *testing.T) {
 	}
 }
 
-// The alerts are those of the table in docs/OPERATING.md, where each of them has an anchor, and each has a case in which it is told of
-// and one in which it is not. promtool runs the cases.
+// The alerts equal the table in docs/OPERATING.md, where each of them has an anchor, and each has a case in which it
+// fires and one in which it does not. promtool runs the cases.
 func TestDeploy_alerts(t *testing.T) {
 	rules := readDoc(t, "deploy/prometheus/alerts.yaml")
 	rule := regexp.MustCompile(`      - alert: (\w+)

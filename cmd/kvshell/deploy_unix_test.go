@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Every metric in the alerts and on the board is one that a server has: here one that leads a group, and has filters of which one
-// is full.
+// A server has every metric in the alerts and on the board: here a server that leads a group, and has filters, one of
+// them full.
 func TestDeploy_metrics(t *testing.T) {
 	g := &processes{t: t}
 	s := serveStore(t, filepath.Join(t.TempDir(), "store"), 2, "--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0", "--metrics-keys",

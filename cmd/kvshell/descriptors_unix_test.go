@@ -89,7 +89,7 @@ func limitedCommand(limit int, dir string, flags ...string) *exec.Cmd {
 	return exec.Command("sh", append([]string{"-c", script, strconv.Itoa(limit), dir}, flags...)...)
 }
 
-// most returns so many descriptors, or as many as a process may have here.
+// most returns the given number of descriptors, or the most that a process may have here.
 func most(t *testing.T, wanted int) int {
 	t.Helper()
 	var own syscall.Rlimit
@@ -168,7 +168,7 @@ func TestServe_descriptors(t *testing.T) {
 			for _, f := range leave {
 				f()
 			}
-			// Those who come now are served, as soon as the server knows that the others have gone.
+			// Clients that come now are served, as soon as the server knows that the others have gone.
 			for {
 				if c, err := net.Dial("tcp", s.addr); err == nil {
 					_, _ = io.WriteString(c, "PING\r\n") // it may be closed

@@ -24,7 +24,7 @@ func TestSharesOf(t *testing.T) {
 	}
 }
 
-// runIn runs a command line in a container whose limit is so many bytes, and returns what it says on standard error.
+// runIn runs a command line in a container with the given limit in bytes, and returns its standard error.
 func runIn(t *testing.T, limit int64, stdin string, args ...string) (says string, code int) {
 	t.Helper()
 	before := systemMemory

@@ -161,7 +161,8 @@ func TestOpens_smallDisk(t *testing.T) {
 	}
 }
 
-// TestOpens counts the stores that open opens. No other code opens one, but for what runs the examples of the commands.
+// TestOpens counts the stores that open opens. No other code opens one, except the code that runs the examples of the
+// commands.
 func TestOpens_elsewhere(t *testing.T) {
 	var openers []string
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

@@ -86,7 +86,7 @@ func runInterrupted(t *testing.T, ctx context.Context, words ...string) int {
 	return code
 }
 
-// A directory that is a pipe is refused. To open it would wait for somebody who writes to it.
+// A directory that is a pipe is refused. Opening it would wait for a writer.
 func TestPipe_asDirectory(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

@@ -628,7 +628,7 @@ func TestPrompt_colors(t *testing.T) {
 	p.ends(exit.OK)
 }
 
-// If the file of the history cannot be made, the history is that of the session, and the user is told.
+// If the file of the history cannot be made, the history has the session alone, and the user is told.
 func TestPrompt_historyNotKept(t *testing.T) {
 	p := at(t, []string{prompt.HistoryVariable + "=/dev/null/history"})
 	p.sees("the history is not kept: mkdir /dev/null: ")

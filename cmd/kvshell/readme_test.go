@@ -24,7 +24,8 @@ func readDoc(t *testing.T, path string) string {
 	return strings.ReplaceAll(string(b), "\r\n", "\n")
 }
 
-// What dedup prints is what the README shows, but for what differs from run to run. The second time it finds nothing new.
+// What dedup prints is what the README shows, except for figures that differ from run to run. The second time it finds
+// nothing new.
 func TestReadme_dedup(t *testing.T) {
 	varies := regexp.MustCompile(`(?m)^(rate|on disk) +\d+ `)
 	readme := varies.ReplaceAllString(readDoc(t, "README.md"), "$1 ")

@@ -212,7 +212,7 @@ func TestServe_clientCertificates(t *testing.T) {
 					t.Errorf("%s PING answers %q, %v", name, got, err)
 				}
 			}
-			// Who finds the store in use is told what to show.
+			// A user that finds the store in use is told what to show.
 			out, err := exec.Command("kvshell", "-d", "store", "PING").CombinedOutput()
 			if err == nil || bytes.Contains(out, []byte(" --tls --cert FILE --key FILE")) == tt.open {
 				t.Errorf("%v, %s", err, out)
@@ -340,7 +340,7 @@ func TestServe_certificatesReload(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Another authority: clients of the old one are refused, those of the new one served.
+	// Another authority: clients of the old one are refused, clients of the new one served.
 	for _, p := range ports {
 		p.certify(ours.issue())
 		p.write(p.ask, next.pem())

@@ -48,7 +48,7 @@ type served struct {
 	read int             // bytes of said that nextLine has returned; guarded by mu
 }
 
-// serveStore starts kvshell serve, and waits until it listens on so many addresses.
+// serveStore starts kvshell serve, and waits until it listens on n addresses.
 func serveStore(t *testing.T, dir string, addresses int, flags ...string) *served {
 	t.Helper()
 	return serveWith(t, dir, nil, addresses, flags...)
@@ -399,7 +399,7 @@ func TestServe_aclPipe(t *testing.T) {
 	}
 }
 
-// A socket is for its user alone. The socket of a server that was killed is replaced; that of a running server is not.
+// A socket is for its user alone. The socket of a server that was killed is replaced; a running server's is not.
 func TestServe_socket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")

@@ -27,7 +27,7 @@ var (
 	errDown   = errors.New("the database is down")
 )
 
-// openDatabase opens the database in a directory, and makes it with so many users if it is new: 0 to users-1.
+// openDatabase opens the database in a directory, and makes it if it is new, with the users 0 to users-1.
 func openDatabase(dir string, users int) (*database, error) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "users.sqlite")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=busy_timeout(10000)")
 	if err != nil {

@@ -68,7 +68,7 @@ func TestScenes(t *testing.T) {
 	}
 }
 
-// openBoth opens a database with so many users, and an empty store, for the length of a test.
+// openBoth opens a database with the given number of users, and an empty store, for the length of a test.
 func openBoth(t *testing.T, users int) (*database, *sievekv.DB) {
 	t.Helper()
 	db, err := openDatabase(t.TempDir(), users)

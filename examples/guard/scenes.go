@@ -102,8 +102,8 @@ var scenes = []scene{
 	},
 	{
 		options: func(z sizes) guard.Options {
-			// Only jitter flattens the load: a value is refreshed after 0.4 to 0.8 of the TTL, as the soft TTL is 0.8 of it, of
-			// which half is random. No limit of loads is ever reached.
+			// Only jitter flattens the load: a value is refreshed after 0.4 to 0.8 of the TTL, because the soft TTL is
+			// 0.8 of it, and half of that is random. No limit of loads is ever reached.
 			return guard.Options{TTL: z.ttl, MaxLoads: z.keys}
 		},
 		run: avalanche,

@@ -15,7 +15,7 @@ import (
 	"github.com/sievekv/sievekv/guard"
 )
 
-// service answers requests for users. It reads them by get, which is that of a guard, or of a cache without one.
+// service answers requests for users. It reads them by get, which is a guard's Get, or a cache's without a guard.
 type service struct {
 	store *sievekv.DB
 	db    *database

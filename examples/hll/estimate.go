@@ -14,7 +14,7 @@ const (
 	numRegisters = 1 << registerBits
 	maxRank      = 64 - registerBits // the highest bit of a register that is used
 
-	// standardError is that of the estimate, relative: 1.04/sqrt(2^12).
+	// standardError is the relative standard error of the estimate: 1.04/sqrt(2^12).
 	standardError = 1.04 / 64
 )
 

@@ -160,7 +160,8 @@ func drawChange(t *rapid.T, fam block.Family, lines int, blocks bool) change {
 	}}
 }
 
-// randomItems returns a layout with blocks of so many lines, one of its blocks, and hashes of n items in it.
+// randomItems returns a layout with blocks of the given number of lines, one of its blocks, and hashes of n items in
+// it.
 func randomItems(r *rand.Rand, lines, n int) (layout *probe.Layout, blk uint64, hashes []uint64) {
 	made, err := probe.NewLayout(1+r.Uint64N(1<<r.IntN(30)), uint64(lines), 3+r.Uint64N(20), 1+r.Uint64N(uint64(min(lines, 3))))
 	if err != nil {

@@ -250,7 +250,7 @@ func TestMerger_operandsSaturate(t *testing.T) {
 	}
 }
 
-// Operands are so many that some are merged before Finish: with and without a block, in both directions.
+// With many operands some are merged before Finish: with and without a block, in both directions.
 func TestMerger_many(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, fam := range families {

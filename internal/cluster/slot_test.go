@@ -25,7 +25,7 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// A slot is that of the checksum computed bit by bit from the part of the key that counts.
+// A slot follows from the checksum, computed bit by bit, of the part of the key that counts.
 func FuzzSlot(f *testing.F) {
 	for _, key := range []string{"", "foo", "{user1000}.following", "foo{}{bar}", "a{b", "a}b{c}", "\xff\x00{\x80}"} {
 		f.Add([]byte(key))

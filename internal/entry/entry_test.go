@@ -11,7 +11,7 @@ var example = Message{
 	Base: Hashed{Index: 77, Hash: Hash{0: 0xaa, 15: 0xbb}}, Record: []byte("record"),
 }
 
-// The bytes are in the logs of members, which read those of each other and of older programs.
+// The bytes are in the logs of members, which read each other's and older programs' entries.
 const golden = "01" + "03" + "0807060504030201" + "008b79c89a010000" + "03" + "4d00000000000000" + "aa0000000000000000000000000000bb" + "7265636f7264"
 
 func TestMessage_golden(t *testing.T) {

@@ -56,7 +56,7 @@ type fault struct {
 	site  site
 	nth   int   // which call at the site fails, from 1; 0 is none
 	after bool  // every call of any kind after that fails too,
-	heal  int   // until so many have failed, if not 0
+	heal  int   // until this number has failed, if not 0
 	err   error // nil is EIO
 	late  bool  // the call does its work before it fails
 	short bool  // a write fails after half of its bytes, reporting no error but the count

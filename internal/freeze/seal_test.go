@@ -166,7 +166,7 @@ func TestSeal_crashes(t *testing.T) {
 		next  int
 	}
 	var shots []shot
-	var mu sync.Mutex // guards shots; the run's own maps belong to who writes
+	var mu sync.Mutex // guards shots; the run's own maps belong to the writer
 	rng := rand.New(rand.NewPCG(1, 2))
 	r := newRun()
 	calls := 0

@@ -98,8 +98,8 @@ func TestGate_recessFree(t *testing.T) {
 	}
 }
 
-// When the first that waits to have the gate alone gives up, in a press or a recess, the next one begins anew; after the
-// last the gate is open. Others that give up change nothing.
+// When the first that waits to have the gate alone gives up, in a press or a recess, the next one begins again; after
+// the last the gate is open. Others that give up change nothing.
 func TestGate_recessGivenUp(t *testing.T) {
 	for ticks := range 12 {
 		var g Gate
@@ -136,7 +136,7 @@ func TestGate_ticks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
 		g.TryRLock()
-		for range 2 { // the clock begins anew
+		for range 2 { // the clock begins again
 			waiters := []*Waiter{g.Join(true), g.Join(true)}
 			for range waiters {
 				g.Press()

@@ -82,10 +82,10 @@ func chiSquare(counts []int, total int) (x float64) {
 }
 
 // The hashes of structured items are spread like those of random items: over the values of each byte, over the blocks
-// of filters of several sizes, and over the values of the exclusive or of neighbours' hashes. With k degrees of
-// freedom chi-square has mean k and deviation sqrt(2k). Some 1400 values are checked. The largest is expected to
-// deviate by 3.7, since the upper end is heavier than that of a normal distribution; 6 comes up once in a million.
-// The secrets are fixed, so that a test that passed passes again.
+// of filters of several sizes, and over the values of the exclusive or of neighbours' hashes. With k degrees of freedom
+// chi-square has mean k and deviation sqrt(2k). Some 1400 values are checked. The largest is expected to deviate by
+// 3.7, since the upper end is heavier than a normal distribution's; 6 comes up once in a million. The secrets are
+// fixed, so that a test that passed passes again.
 func TestKeyed_Sum_uniform(t *testing.T) {
 	for _, family := range families {
 		for i := range byte(3) {
@@ -131,7 +131,7 @@ func TestKeyed_Sum_uniform(t *testing.T) {
 }
 
 // A change of one bit of an item changes each bit of its hash half of the time. The share among 2^13 items has a
-// deviation of 1/181. Some 4000 shares are checked, of which the largest deviates by about 3.6.
+// deviation of 1/181. Some 4000 shares are checked; the largest deviates by about 3.6.
 func TestKeyed_Sum_avalanche(t *testing.T) {
 	const items = 1 << 13
 	random := rand.New(rand.NewPCG(7, 8))
@@ -160,8 +160,8 @@ func TestKeyed_Sum_avalanche(t *testing.T) {
 	}
 }
 
-// Over the secrets, the hashes of two items that differ little behave like two random numbers: all values of each
-// byte of their difference, and of their exclusive or, are equally likely. The bound is that of
+// Over the secrets, the hashes of two items that differ little behave like two random numbers: all values of each byte
+// of their difference, and of their exclusive or, are equally likely. The bound is the same as in
 // TestKeyed_Sum_uniform.
 func TestKeyed_Sum_pairs(t *testing.T) {
 	const secrets = 1 << 14

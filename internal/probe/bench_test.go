@@ -113,9 +113,9 @@ func (c *contenders) probeBatches(keys []benchKey) {
 	}
 }
 
-// race lets the contenders take turns, so that they share the machine's good and bad moments. Each uses keys that
-// none of them saw lately. It reports the median nanoseconds per key of each, and the median ratio of the first one's
-// time to that of each other.
+// race lets the contenders take turns, so that they share the machine's good and bad moments. Each uses keys that none
+// of them saw lately. It reports the median nanoseconds per key of each, and the median ratio of the first one's time
+// to each other's.
 func race(b *testing.B, keys []benchKey, names []string, contenders ...func([]benchKey)) {
 	times := make([][]float64, len(contenders))
 	ratios := make([][]float64, len(contenders))

@@ -39,8 +39,8 @@ func (s *spread) deviation() float64 {
 	return math.Sqrt(max(0, s.squares/s.n-s.mean()*s.mean()))
 }
 
-// The mean and the deviation are exact. Over many layers they are off by at most four standard errors; that of the
-// deviation is 1/sqrt(2n) of it. The estimate for the mean is the number of items added.
+// The mean and the deviation are exact. Over many layers they are off by at most four standard errors; the deviation's
+// standard error is 1/sqrt(2n) of it. The estimate for the mean is the number of items added.
 func TestExpectedSet(t *testing.T) {
 	for i, tt := range []struct {
 		layout probe.Layout

@@ -67,8 +67,8 @@ func byHand(l *probe.Layout, perLine int, words []uint64) float64 {
 	return sum / ways
 }
 
-// The rate of a layer by its blocks is the mean over all choices of an item's lines, and what random absent items
-// find, to five standard deviations of the hits. The mean over layers of the same number of items is that of the formula.
+// The rate of a layer by its blocks is the mean over all choices of an item's lines, and what random absent items find,
+// to five standard deviations of the hits. The mean over layers of the same number of items is the formula's.
 func TestFillRate(t *testing.T) {
 	for _, tt := range []struct {
 		perLine                     int

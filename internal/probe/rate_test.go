@@ -191,7 +191,7 @@ func TestExpectedRate_grows(t *testing.T) {
 	}
 }
 
-// At 2^40 items, one in 2^24 hashes is that of an item.
+// At 2^40 items, one in 2^24 hashes belongs to an item.
 func TestExpectedRate_equalHashes(t *testing.T) {
 	l, err := probe.FromBits(probe.MaxBits, 20)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // history is what a log was after each call, and how far a crash may go back.
 type history struct {
 	mu      sync.Mutex
-	states  []digest // after each call that began, the first is that of a new log
+	states  []digest // after each call that began; the first is a new log's
 	durable int      // the last of them that is on stable storage
 }
 
@@ -191,7 +191,7 @@ func TestLog_failing(t *testing.T) {
 // failing fails one call that writes or syncs.
 type failing struct {
 	site  faultfs.Site
-	after int // so many calls of the site from now
+	after int // this number of calls of the site from now
 	err   error
 
 	mu    sync.Mutex

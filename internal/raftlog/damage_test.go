@@ -75,7 +75,7 @@ func verify(t *testing.T, disk *kvtest.Disk, want digest) (same bool, noticed er
 	return got == want, l.Close() // a compaction may have met the damage
 }
 
-// A log of which a bit was flipped, in any file, is an error or the same log.
+// A log with a flipped bit, in any file, is an error or the same log.
 func TestLog_flipped(t *testing.T) {
 	disks, want := written(t)
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
@@ -106,7 +106,7 @@ func TestLog_flipped(t *testing.T) {
 	}
 }
 
-// A log of which a file was removed, emptied or cut is an error or the same log.
+// A log with a removed, emptied or truncated file is an error or the same log.
 func TestLog_lost(t *testing.T) {
 	disks, want := written(t)
 	for name, disk := range disks {

@@ -247,7 +247,7 @@ func TestLog_together(t *testing.T) {
 	must(t, l.Close())
 }
 
-// A disk that takes its time holds up nobody who reads.
+// A slow disk holds up no reader.
 func TestLog_slow(t *testing.T) {
 	disk := kvtest.NewDisk()
 	var armed atomic.Bool

@@ -258,7 +258,7 @@ func TestLog_model(t *testing.T) {
 	}
 }
 
-// The size is that of the entries, and IndexFor the least to truncate.
+// The size is the entries', and IndexFor the least to truncate.
 func TestLog_size(t *testing.T) {
 	m := newModel(7)
 	l := open(t, smallOptions(kvtest.NewDisk()))

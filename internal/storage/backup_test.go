@@ -49,7 +49,7 @@ func (s *numbered) close() {
 
 func numberedKey(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{format.TagHeader}, n) }
 
-// commit makes so many commits that do not wait for the disk.
+// commit makes n commits that do not wait for the disk.
 func (s *numbered) commit(n int) error {
 	for range n {
 		var b Batch
@@ -62,7 +62,8 @@ func (s *numbered) commit(n int) error {
 	return nil
 }
 
-// length opens the store in a directory and returns how many numbers it has. They must be those of the first commits.
+// length opens the store in a directory and returns how many numbers it has. They must be the numbers of the first
+// commits.
 func length(t *testing.T, fsys vfs.FS, dir string) uint64 {
 	t.Helper()
 	s := openNumbered(t, fsys, dir)

@@ -73,7 +73,7 @@ func TestBadBlocks(t *testing.T) {
 	}
 }
 
-// A file that is written anew, or removed, is not damaged any more.
+// A file that is written again, or removed, is no longer damaged.
 func TestBadBlocks_forget(t *testing.T) {
 	for name, replace := range map[string]func(b *badBlocks) error{
 		"written": func(b *badBlocks) error { return writeFileSync(b, "000007.sst", make([]byte, 100)) },

@@ -253,8 +253,8 @@ func TestSidecar_manifestAhead(t *testing.T) {
 	}
 }
 
-// A crash may take commits that nobody was told are on stable storage, and of which the MANIFEST knows. The store opens then,
-// and after each of the ways in which it may end again.
+// A crash may take commits that the MANIFEST knows, and that were never reported as on stable storage. The store opens
+// then, and after each of the ways in which it may end again.
 func TestSidecar_gap(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	s := openOn(t, disk, false)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Each mark of a key is set, and those of other keys are not.
+// Each mark of a key is set, and marks of other keys are not.
 func TestTable(t *testing.T) {
 	var table Table
 	var marks [100]atomic.Bool

@@ -283,7 +283,7 @@ func TestSend_silent(t *testing.T) {
 	dialed.Wait()
 }
 
-// Who does not belong to the group is refused, and both sides say why.
+// A dialer that does not belong to the group is refused, and both sides say why.
 func TestRefused(t *testing.T) {
 	ca := newAuthority(t)
 	other := newAuthority(t).config(t)

@@ -150,7 +150,7 @@ func TestAppendCSV(t *testing.T) {
 	})
 }
 
-// The forms are those of C's %.17g, with no more digits than needed.
+// The forms are as with C's %.17g, with no more digits than needed.
 func TestAppendRaw_doubles(t *testing.T) {
 	tests := []struct {
 		f    float64

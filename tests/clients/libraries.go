@@ -57,8 +57,8 @@ func clientNames() (names []string) {
 // goRedis is go-redis' ClusterClient.
 type goRedis struct{ *redis.ClusterClient }
 
-// openGoRedis returns a function that makes a client with so many redirections and repetitions: 0 for the library's default, which is 3,
-// and -1 for none.
+// openGoRedis returns a function that makes a client with the given number of redirections and repetitions: 0 for the
+// library's default, which is 3, and -1 for none.
 func openGoRedis(most int) func([]string) (client, error) {
 	return func(addrs []string) (client, error) {
 		return goRedis{redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, MaxRedirects: most})}, nil

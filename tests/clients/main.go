@@ -3,10 +3,10 @@
 //
 //	go -C tests/clients run . [--clients go-redis,rueidis,redis-py,redis-cli] [--transfers 40] [--kills 20]
 //
-// Each client does what the README shows, and increments counters, while the leadership is handed over and leaders are ended by SIGTERM,
-// and then while leaders are killed by kill -9 (workload.go). What it was told has to hold, a counter is never below what was
-// acknowledged, and never above that and what the client does not know the outcome of. An error is UNKNOWN, says that the command was
-// not done, or is that of a connection.
+// Each client does what the README shows, and increments counters, while the leadership is handed over and leaders are
+// ended by SIGTERM, and then while leaders are killed by kill -9 (workload.go). What it was told has to hold, a counter
+// is never below what was acknowledged, and never above that and what the client does not know the outcome of. An error
+// is UNKNOWN, says that the command was not done, or comes from a connection.
 //
 // Some libraries send a command again by themselves when its connection breaks, also one that may have been done. After a kill -9 they count
 // twice, which no server can prevent: this is counted apart, see client.repeats.

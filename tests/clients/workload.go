@@ -97,7 +97,7 @@ func (w *worker) outcomeOf(err error) outcome {
 // pause is what a client waits after an error.
 const pause = 5 * time.Millisecond
 
-// isConnection reports whether an error is that of a connection, which broke or was not made.
+// isConnection reports whether an error comes from a connection, which broke or was not made.
 func isConnection(err error) bool {
 	var timeout net.Error
 	text := err.Error()
@@ -220,7 +220,7 @@ func through(ctx context.Context, g *process.Group, o options) (found []finding,
 	return found, err
 }
 
-// phase has the clients work while something is done to the group so many times.
+// phase lets the clients work while something is done to the group n times.
 func phase(ctx context.Context, g *process.Group, workers []*worker, name string, n int, do func(*process.Group, int) error) error {
 	var ended atomic.Bool
 	var working sync.WaitGroup

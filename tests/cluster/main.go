@@ -4,13 +4,13 @@
 //	go run ./tests/cluster --seeds 100000
 //	go run ./tests/cluster --from 4711 --seeds 1
 //
-// With --rounds it runs groups of processes instead, and does so many bad things to them: see package rounds. The first half is without
-// TLS between the members, the second, whose seed is the next one, with it.
+// With --rounds it runs groups of processes instead, and does that number of bad things to them: see package rounds.
+// The first half is without TLS between the members, the second, whose seed is the next one, with it.
 //
 //	go run ./tests/cluster --rounds 100
 //
-// With --upgrade-from it starts a group of processes with kvshell as of a commit, and replaces it, member by member, by that of now, while
-// clients write:
+// With --upgrade-from it starts a group of processes with kvshell as of a commit, and replaces it, member by member, by
+// the present one, while clients write:
 //
 //	go run ./tests/cluster --upgrade-from af0c1054~1
 //

@@ -55,7 +55,7 @@ func (c *camera) shoot(taken string) {
 	c.take(taken)
 }
 
-// shootSeldom takes a shot one time in so many.
+// shootSeldom takes a shot one time in n.
 func (c *camera) shootSeldom(taken string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *camera) take(taken string) {
 	c.shots = append(c.shots, s)
 }
 
-// takeDuring takes n shots at random moments of a run of so many calls to the store.
+// takeDuring takes n shots at random moments of a run of the given number of calls to the store.
 func (c *camera) takeDuring(n, calls int, done <-chan struct{}) {
 	for _, m := range c.moments(n, calls) {
 		for c.w.calls.Load() < m {

@@ -70,8 +70,8 @@ func TestKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.Close()
-	// A process may be killed before it has made a backup, or after. That not one of so many makes one, or not one is
-	// killed while it makes one, is a fault.
+	// A process may be killed before it has made a backup, or after. It is a fault if none of all processes makes one,
+	// or none is killed while it makes one.
 	for k.Count() < cycles || (k.Backups() == 0 || k.Cut() == 0) && k.Count() < 50*cycles {
 		if err := k.Cycle(); err != nil {
 			t.Fatalf("seed %d, after %d kills: %v", seed, k.Count(), err)

@@ -76,7 +76,7 @@ func (f *Failures) breakDisk() error {
 	var calls atomic.Int64
 	var fired, repaired atomic.Bool
 	fs := &faultfs.FS{FS: r.disk, Before: func(s faultfs.Site, _ string) error {
-		// An error of reading is that of one command, and says nothing of the store.
+		// An error of reading belongs to one command, and says nothing about the store.
 		reads := s.Op == "read" || s.Op == "open" || s.Op == "stat" || s.Op == "list"
 		if reads || class != "" && s.Class != class || fault == faultfs.ErrShort && s.Op != "write" || repaired.Load() {
 			return nil

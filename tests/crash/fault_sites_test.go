@@ -32,7 +32,7 @@ type faultKind struct {
 	err    error
 	sticky bool // all later calls at the site fail too,
 	all    bool // and those at all other sites,
-	heal   int  // until so many have failed, if not 0
+	heal   int  // until this number has failed, if not 0
 
 	delay time.Duration // they only take so long, if err is nil
 }
@@ -249,7 +249,7 @@ func (r *faultRun) survives() bool {
 	return r.site.Op == "read" || r.site.Op == "remove"
 }
 
-// calls returns which calls of so many at a site are made to fail.
+// calls returns which of the given number of calls at a site are made to fail.
 func calls(count int) []int {
 	most := 2 // the first and the last
 	if *everyCall {

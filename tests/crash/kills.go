@@ -303,7 +303,7 @@ func (k *Kills) Cut() int { return k.cut }
 // Restart has the next cycle begin without a store, after one that was wrong.
 func (k *Kills) Restart() { k.age = 0 }
 
-// storesLive is after how many crashes a store is begun anew.
+// storesLive is the number of crashes after which a new store is begun.
 const storesLive = 50
 
 // Cycle has a process work on the store, kills it, and verifies what it left. It returns all that is wrong.

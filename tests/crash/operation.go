@@ -56,7 +56,7 @@ func (s *scene) apply(o operation) {
 
 const mostItems = 1000 // in a filter, so that looking for all of them takes no time
 
-// A Bloom filter of wideCapacity has tens of thousands of blocks. A batch of up to wideItems is in so many of them that
+// A Bloom filter of wideCapacity has tens of thousands of blocks. A batch of up to wideItems is in enough of them that
 // two goroutines apply the commit to the cache.
 const (
 	wideCapacity = 50_000_000

@@ -36,7 +36,7 @@ type filterType struct {
 	// open returns a handle at a level or, with a transaction, bound to it.
 	open func(a api, key string) filter
 
-	// reserve makes a filter for so many items. One that takes all grows.
+	// reserve makes a filter for the given number of items. One that takes all grows.
 	reserve func(a api, key string, capacity uint64, expansion uint32) error
 
 	// reserveWords are the command that does the same.
@@ -67,7 +67,7 @@ type filterType struct {
 	items func(db *kv.DB, key string) (int, error)
 }
 
-// types are those of filters.
+// types are the types of filters.
 var types = map[string]*filterType{
 	"bloom": {
 		name: "bloom", typeName: "MBbloom--",
@@ -165,8 +165,8 @@ func bloomConfig(db *kv.DB, capacity uint64, expansion uint32) bloomext.Config {
 	}
 }
 
-// A cuckoo filter of the compatible layout has this capacity, which no other has, and so many buckets. Its fingerprints have 8
-// bits: that no item is found by chance is because of newItems.
+// A cuckoo filter of the compatible layout has this capacity, which no other has, and this number of buckets. Its
+// fingerprints have 8 bits: because of newItems no item is found by chance.
 const (
 	compatibleCuckoo  = 200_000
 	compatibleBuckets = 1 << 17

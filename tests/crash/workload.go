@@ -39,7 +39,7 @@ type workload struct {
 	workers []*worker
 
 	world    sync.RWMutex // held exclusively by a FLUSHALL and when time passes, shared by all else
-	sharedMu sync.Mutex   // held by who uses the shared key, taken after world
+	sharedMu sync.Mutex   // held while the shared key is used, taken after world
 	shared   *history
 
 	failure atomic.Pointer[error] // the first thing that went wrong
@@ -111,7 +111,7 @@ func newWorkload(rng *rand.Rand, workers int, start []contents, now int64) *work
 	return w
 }
 
-// options make a few commits reach everything a store does: memtables and cache are the smallest there are, but for the
+// options make a few commits reach everything a store does: memtables and cache are the smallest there are, except the
 // memtables of a store in which commits may be large. Every commit replaces their level by its own.
 func (w *workload) options(fs vfs.FS) *kv.Options {
 	memtable := 256 << 10
@@ -138,7 +138,7 @@ func (w *workload) use(db *kv.DB) {
 	}
 }
 
-// histories returns the workers' histories and that of the shared key.
+// histories returns the workers' histories and the shared key's.
 func (w *workload) histories() []*history {
 	var list []*history
 	for _, worker := range w.workers {

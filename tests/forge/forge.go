@@ -1,6 +1,6 @@
-// Package forge changes headers of filters and strings as somebody would who knows the formats and means harm: single numbers
-// become others, while everything around them stays right. Tests put right checksums around what it makes, and give it to
-// everything that takes a filter from outside.
+// Package forge changes headers of filters and strings as an attacker would who knows the formats: single numbers
+// become others, while everything around them stays right. Tests put right checksums around what it makes, and give it
+// to everything that takes a filter from outside.
 package forge
 
 import (
@@ -123,7 +123,7 @@ func (f *Forger) Bytes(b []byte) []byte {
 	return b
 }
 
-// Words returns a function that changes about one number in so many, or what may be the bits of a rate.
+// Words returns a function that changes about one number in n, or bytes that may be the bits of a rate.
 func (f *Forger) Words(one int) func(uint64) uint64 {
 	return func(v uint64) uint64 {
 		if f.r.IntN(one) == 0 {

@@ -27,7 +27,7 @@ type Store struct {
 	damaged bool // an answer may say that something is damaged
 }
 
-// MaxFilterBytes is that of a Store. A header that claims more costs nothing.
+// MaxFilterBytes is a Store's. A header that claims more costs nothing.
 const MaxFilterBytes = 1 << 20
 
 // The most bytes that one case may allocate in all. What the commands of Use need is a tenth of it. In a store's own files a layer

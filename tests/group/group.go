@@ -139,7 +139,7 @@ func (g *Group) commit() {
 	}
 }
 
-// Unrest moves the leadership to any member about once in so many times that something is proposed; 0 ends that.
+// Unrest moves the leadership to any member about once in n proposals; 0 ends that.
 func (g *Group) Unrest(every int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -446,7 +446,7 @@ func (o *told) has(key string) bool {
 	return slices.Contains(o.keys, key)
 }
 
-// Who watches a store that does not lead is told what the leader changes.
+// A watcher of a store that does not lead is told what the leader changes.
 func TestFollower_watches(t *testing.T) {
 	c := newCluster(t, 2, 1)
 	defer c.stop()

@@ -15,8 +15,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// bloom is the Bloom filter: as a value the set of its items, of which there are at most 64, and how many the filter
-// has counted. Its error rate is so low that no history meets a false positive.
+// bloom is the Bloom filter: as a value the set of its items, at most 64, and how many the filter has counted. Its
+// error rate is so low that no history meets a false positive.
 //
 // A command that adds, outside of a transaction, is seen item by item, and its
 // count after or before; a lookup of several items sees such adds to a part of them.
@@ -27,7 +27,7 @@ const (
 	bloomItems = 48
 )
 
-// capacities are those of new filters: one grows, the other has more blocks than the cache has room for.
+// capacities are for new filters: one grows, the other has more blocks than the cache has room for.
 var capacities = []string{"4", "6000"}
 
 func (bloom) Name() string { return "MBbloom--" }

@@ -100,7 +100,7 @@ func (c *client) write() Command {
 	return c.filterOrRow().Write(c.random)
 }
 
-// filterOrRow returns a type, that of filters more often.
+// filterOrRow returns a type, more often a filter's.
 func (c *client) filterOrRow() Type {
 	if c.random.IntN(4) == 0 {
 		return c.types[len(c.types)-1]

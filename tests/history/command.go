@@ -13,14 +13,14 @@ import (
 
 // Command is a command on keys of a group, given by their numbers.
 type Command struct {
-	Type Type // whose command it is; nil for those of any key
+	Type Type // whose command it is; nil for commands of any key
 	Name string
 	Keys []int
 	Args []string // as the type has them, not always as they are on the wire
 }
 
-// Value is what is under a key: data that only its type can read. The zero value is
-// that of a missing key. Values with equal content are equal.
+// Value is what is under a key: data that only its type can read. The zero value stands for a missing key. Values with
+// equal content are equal.
 type Value struct{ Type, Data string }
 
 // Type is a type of values: what its commands do, and how to give them to a store.
@@ -35,8 +35,8 @@ type Type interface {
 	Read(random *rand.Rand) Command
 	Write(random *rand.Rand) Command
 
-	// Apply returns what a command makes of a value, the reply, and whether it
-	// counts as a change for who watches the key.
+	// Apply returns what a command makes of a value, the reply, and whether it counts as a change for watchers of the
+	// key.
 	Apply(v Value, c Command) (after Value, reply string, touched bool)
 
 	// Split returns the commands in place of one outside of a transaction that others, or the lookup itself, may see
@@ -66,7 +66,7 @@ type Handle interface {
 	Do(c Command, level kv.Durability, scope kv.Scope) (reply string, ok bool)
 }
 
-// Types are the types in use, those of filters first.
+// Types are the types in use, filters first.
 var Types = []Type{bloom{}, counting{}, cuckoo{}, text{}}
 
 // typesOf returns Types for a store, whose settings say which layout new filters have.
@@ -100,7 +100,7 @@ func digits(yes []bool) []string {
 	return list
 }
 
-// list and unlist turn the replies of several into that of an array, and back.
+// list and unlist turn several replies into an array, and back.
 func list(elems []string) string   { return "[" + strings.Join(elems, " ") + "]" }
 func unlist(reply string) []string { return strings.Fields(strings.Trim(reply, "[]")) }
 

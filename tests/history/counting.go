@@ -135,7 +135,7 @@ func (t counting) Apply(v Value, c Command) (Value, string, bool) {
 	return after, list(digits(answers)), changed
 }
 
-// Split returns the parts of changes, also those of one: they may come in the middle of lookups of several items.
+// Split returns the parts of changes, also of a single one: they may come in the middle of lookups of several items.
 func (t counting) Split(c Command, reply string) (parts []Part) {
 	part := func(reply string, name string, args ...string) {
 		parts = append(parts, Part{Command{Type: t, Name: name, Keys: c.Keys, Args: args}, reply})

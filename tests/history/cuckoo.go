@@ -19,8 +19,8 @@ import (
 // Some filters are filled with items that nobody looks for, and so have several layers. A command that adds, outside
 // of a transaction, is seen item by item; a lookup of several items sees changes to a part of them.
 //
-// With the compatible layout everybody can tell which items collide, and the items of a history do not. An item of which
-// there are more than 4 copies has the filter grow.
+// With the compatible layout everybody can tell which items collide, and the items of a history do not. More than 4
+// copies of an item make the filter grow.
 type cuckoo struct{ compatible bool }
 
 const (
@@ -139,7 +139,7 @@ func (t cuckoo) Apply(v Value, c Command) (Value, string, bool) {
 	changed := false
 	switch c.Name {
 	case "CF.COMPACT":
-		reply, changed = ok, true // nothing that can be seen, but by who watches
+		reply, changed = ok, true // nothing that can be seen, except by watchers
 	case "CF.DEL":
 		if reply, changed = digit(found[0]), found[0]; changed {
 			has[number(c.Args[0])]--
@@ -171,7 +171,7 @@ func (t cuckoo) filled(isNew bool) string {
 	return list(slices.Repeat([]string{digit(isNew)}, t.filling()))
 }
 
-// Split returns the parts of changes, also those of one: they may come in the middle of lookups of several items.
+// Split returns the parts of changes, also of a single one: they may come in the middle of lookups of several items.
 func (t cuckoo) Split(c Command, reply string) (parts []Part) {
 	part := func(reply string, name string, args ...string) {
 		parts = append(parts, Part{Command{Type: t, Name: name, Keys: c.Keys, Args: args}, reply})

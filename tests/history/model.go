@@ -48,7 +48,7 @@ type step struct {
 type state struct {
 	keys [numKeys]Value
 
-	// open are the operations of which some parts are done, by client.
+	// open are the operations that are partly done, by client.
 	open [maxClients]open
 
 	// watch is what each client watches.
@@ -65,7 +65,7 @@ type watch struct {
 	dirty bool
 }
 
-// writers returns the keys of writes of which parts are done, but for those of a client.
+// writers returns the keys of writes that are partly done, except one client's.
 func (s *state) writers(but int) (keys keySet) {
 	for client, o := range s.open {
 		if client != but {
@@ -75,7 +75,7 @@ func (s *state) writers(but int) (keys keySet) {
 	return keys
 }
 
-// lookups reports whether there are lookups of which parts are done.
+// lookups reports whether there are lookups that are partly done.
 func (s *state) lookups() bool {
 	for _, o := range s.open {
 		if o.left > 0 && o.write == 0 {
@@ -249,7 +249,7 @@ func split(op *Operation) []step {
 
 var hashSeed = maphash.MakeSeed()
 
-// model is that of one group.
+// model is the model of one group.
 var model = porcupine.Model{
 	Init: func() any { return state{} },
 	Step: func(s, in, _ any) (bool, any) {

@@ -44,7 +44,7 @@ func unpad(value string) string {
 	return b.String()
 }
 
-// whole returns the value of which unpad has returned the short form.
+// whole returns the value whose short form unpad has returned.
 func whole(short string) []byte {
 	var b []byte
 	for {

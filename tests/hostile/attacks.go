@@ -167,7 +167,7 @@ func (a *attacker) endless(text func() string) {
 // once returns a text that is made once.
 func once(text string) func() string { return func() string { return text } }
 
-// many is a command with so many words of a kind behind its own.
+// many is a command with n words of a kind behind its own.
 func many(command string, n int, word string) string {
 	words := strings.Fields(command)
 	var b strings.Builder
@@ -275,7 +275,7 @@ var attacks = []attack{
 		}
 	}},
 	{"handshakes", false, func(a *attacker) {
-		// The certificate does not matter to who wants to keep the server at work.
+		// The certificate does not matter to an attacker that wants to keep the server at work.
 		_ = tls.Client(a.conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(a.ctx)
 	}},
 	{"malformed", false, func(a *attacker) {

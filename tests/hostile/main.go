@@ -10,20 +10,22 @@
 //	go run ./tests/hostile --scene all --duration 30s
 //	go run ./tests/hostile --malformed 10000000
 //
-// Besides the mix of all kinds there are scenes, --scene NAME,NAME or all, each with a few kinds, a server of its own, and
-// figures of its own: descriptors (of which the server may have 128), memory (of strangers), handshakes (of TLS), hellos (of TLS, a thousand a second, from one address), metrics handshakes (likewise), guessing (of
-// passwords), patterns (of users, also in transactions), transactions (that wait, or read for long), combinations (of bitmaps, by clients
-// that go away, beside transactions), counts (of large bitmaps), replies (dumps of filters and descriptions of commands, some of which nobody reads) and metrics (the port for these). In some another good
-// client gives larger commands, none of which may be refused.
+// Besides the mix of all kinds there are scenes, --scene NAME,NAME or all, each with a few kinds, a server of its own,
+// and figures of its own: descriptors (the server may have 128), memory (of strangers), handshakes (of TLS), hellos (of
+// TLS, a thousand a second, from one address), metrics handshakes (likewise), guessing (of passwords), patterns (of
+// users, also in transactions), transactions (that wait, or read for long), combinations (of bitmaps, by clients that
+// go away, beside transactions), counts (of large bitmaps), replies (dumps of filters and descriptions of commands;
+// nobody reads some of them) and metrics (the port for these). In some another good client gives larger commands, and
+// none of them may be refused.
 //
 // When an attack has ended the store has to take writes and reads. Then the server is attacked again, and ended by SIGTERM
 // meanwhile: it has to end within its 10 seconds for clients and 5 more, and all that was acknowledged has to be there.
 //
-// The server is kvshell serve, in a process of its own, with a password that most kinds of
-// attackers know. The attackers are in a process of their own, too, so that the good client does not wait for
-// its turn among them. With --malformed, so many malformed commands are given to a server within this process: it
-// must not panic, and nothing of them may stay, neither memory nor goroutines. The exit code is 1 if the
-// server has taken more than it is to, or has not answered the good client. It needs Linux.
+// The server is kvshell serve, in a process of its own, with a password that most kinds of attackers know. The
+// attackers are in a process of their own, too, so that the good client does not wait for its turn among them. With
+// --malformed N, a server within this process gets N malformed commands: it must not panic, and nothing of them may
+// stay, neither memory nor goroutines. The exit code is 1 if the server has taken more than it is to, or has not
+// answered the good client. It needs Linux.
 package main
 
 import (
@@ -343,7 +345,7 @@ func (r *report) verdict() error {
 	return nil
 }
 
-// percentile returns that of some times, which it sorts.
+// percentile returns a percentile of times, which it sorts.
 func percentile(times []time.Duration, p int) time.Duration {
 	if len(times) == 0 {
 		return 0

@@ -20,7 +20,8 @@ import (
 	"github.com/sievekv/sievekv/tests/wire"
 )
 
-// wellFormed are commands of which malformed ones are made. None of them writes: what a store has is no leak.
+// wellFormed are commands from which malformed ones are made. None of them writes: memory of a store's content would be
+// no leak.
 var wellFormed = []string{
 	wire.Command("PING"), wire.Command("GET", "k"), wire.Command("BF.EXISTS", "f", "item"), wire.Command("MGET", "a", "b", "c"),
 	wire.Command("HELLO", "3", "AUTH", "default", "x", "SETNAME", "n"), wire.Command("AUTH", "x"), wire.Command("MULTI") + wire.Command("GET", "k") + wire.Command("EXEC"),
@@ -127,7 +128,7 @@ func runMalformed(n int, seed uint64, out io.Writer) (err error) {
 	return nil
 }
 
-// give gives a server so many malformed commands, and returns the bytes of the replies.
+// give gives a server n malformed commands, and returns the bytes of the replies.
 func give(s *server.Server, n int, seed uint64) int64 {
 	var replies, given atomic.Int64
 	var group sync.WaitGroup

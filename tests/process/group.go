@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Group is a group of stores on this machine, each of which a process of its own serves.
+// Group is a group of stores on this machine, each served by a process of its own.
 type Group struct {
 	Members []*Member
 

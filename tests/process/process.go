@@ -75,7 +75,7 @@ func (p *Program) Start(dir string, flags ...string) (*Server, error) {
 	return start(exec.Command(p.Path(), serveArgs(dir, flags)...))
 }
 
-// StartLimited is Start for a process that may have so many descriptors. It needs a shell.
+// StartLimited is Start for a process with a limit of descriptors. It needs a shell.
 func (p *Program) StartLimited(descriptors int, dir string, flags ...string) (*Server, error) {
 	script := []string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(descriptors), p.Path()}
 	return start(exec.Command("sh", append(script, serveArgs(dir, flags)...)...))

@@ -16,8 +16,8 @@ import (
 // userCommands is how many commands each random user is asked about.
 const userCommands = 50
 
-// compareUsers gives random users to both servers, and has them decide, by ACL DRYRUN, which random commands each may
-// run. It prints the pairs of which they differ, and returns how many there are.
+// compareUsers gives random users to both servers, and lets them decide, by ACL DRYRUN, which random commands each may
+// run. It prints the pairs for which they differ, and returns their number.
 func compareUsers(pairs int, seed uint64, show int) (differing int, err error) {
 	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
 	if err != nil {

@@ -1,14 +1,14 @@
-// Redis compares the commands on strings and keys, and transactions, with those of a real Redis: it runs random
-// sequences of commands on both and prints every sequence whose replies differ, shortened to what it takes.
+// Redis compares the commands on strings and keys, and transactions, with a real Redis: it runs random sequences of
+// commands on both and prints every sequence whose replies differ, shortened to what it takes.
 //
 //	go run ./tests/redis --sequences 100000
 //	go run ./tests/redis --wire --sequences 100000
 //	go run ./tests/redis --users 100000
 //
-// It starts redis-server, which has to be installed, with a store of its own.
-// Replies are compared as redis-cli shows them, with --wire over sockets, byte for byte, in both protocols; times to
-// live to within two seconds. With --users, random users are given to both, and it is compared which of so many random
-// commands they may run. The exit code is 1 if there are differences.
+// It starts redis-server, which has to be installed, with a store of its own. Replies are compared as redis-cli shows
+// them, with --wire over sockets, byte for byte, in both protocols; times to live to within two seconds. With --users
+// N, it gives random users to both, and compares which of N random commands they may run. The exit code is 1 if there
+// are differences.
 package main
 
 import (

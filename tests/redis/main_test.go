@@ -70,8 +70,8 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// What is sent about connections and the server is answered as a real Redis did, in bytes, in both protocols,
-// but for the lines that say they differ: those do.
+// Commands about connections and the server are answered as a real Redis did, in bytes, in both protocols, except for
+// the lines that say they differ, and do.
 func TestRecorded_wire(t *testing.T) {
 	commands, err := readScript(filepath.Join("testdata", "wire.txt"))
 	if err != nil {

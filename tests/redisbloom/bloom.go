@@ -31,7 +31,7 @@ const (
 	ln2         = 0.693147180559945             // as RedisBloom writes it
 	ln2Squared  = 0.480453013918201             // likewise
 	firstSeed   = uint64(0xc6a4a7935bd1e995)    // of an item's first hash
-	tightening  = 0.5                           // a sub-filter's error rate, by that of the one before
+	tightening  = 0.5                           // a sub-filter's error rate, by the one before
 )
 
 // Bloom is a Bloom filter: sub-filters from oldest to newest.

@@ -37,7 +37,7 @@ const (
 
 // Cuckoo is a cuckoo filter: sub-filters from oldest to newest.
 type Cuckoo struct {
-	MaxExpansions int  // a command that finds so many sub-filters refuses to add; see MayAdd
+	MaxExpansions int  // a command that finds this number of sub-filters refuses to add; see MayAdd
 	Bounded       bool // not as RedisBloom: a command makes no more than that either
 
 	items, deletes uint64
@@ -122,7 +122,8 @@ func alternate(fingerprint byte, h uint64) uint64 {
 	return h ^ uint64(fingerprint)*alternateFactor
 }
 
-// Alike returns a number that two items have in common if, and only if, no sub-filter of so many buckets can tell them apart.
+// Alike returns a number that two items have in common if, and only if, no sub-filter with the given number of buckets
+// can tell them apart.
 func Alike(item []byte, buckets uint64) uint64 {
 	fingerprint, h := hash(item)
 	return min(h%buckets, alternate(fingerprint, h)%buckets)<<8 | uint64(fingerprint)
@@ -171,8 +172,8 @@ func (f *cuckooFilter) kick(fingerprint byte, h uint64, most int) bool {
 	return false
 }
 
-// MayAdd returns ErrMaxExpansions if the filter has so many sub-filters that a command adds nothing more. RedisBloom
-// asks once for a command, before it adds items.
+// MayAdd returns ErrMaxExpansions if the filter has the most sub-filters, so that a command adds nothing more.
+// RedisBloom asks once for a command, before it adds items.
 func (c *Cuckoo) MayAdd() error {
 	if len(c.filters) >= c.MaxExpansions {
 		return ErrMaxExpansions

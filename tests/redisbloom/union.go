@@ -41,8 +41,8 @@ func (b *Bloom) shape() string {
 	return fmt.Sprintf("%d bits with %d hashes, for %d items at %g, expansion %d, options %d", f.bits, f.hashes, f.capacity, f.rate, b.expansion, b.options)
 }
 
-// Unite returns the union of filters that do not differ: each sub-filter has the bits of all. Its number of items is that
-// of a filter that has as many bits set, or else an estimate. The error says that the rate would be too high.
+// Unite returns the union of filters that do not differ: each sub-filter has the bits of all. Its number of items is
+// the number of a filter with as many bits set, or else an estimate. The error says that the rate would be too high.
 func Unite(filters ...*Bloom) (*Bloom, error) {
 	longest := filters[0]
 	for _, f := range filters {

@@ -47,8 +47,8 @@ func (r result) String() string {
 
 const storeDir, copyDir = "store", "copy"
 
-// replay runs commands in the store that leads a group of one, applies the messages of its log but those that lost reports to a
-// backup, and compares.
+// replay runs commands in the store that leads a group of one, applies the messages of its log to a backup, except
+// those that lost reports, and compares.
 func replay(commands int, seed uint64, lost func(i int) bool) (found result, err error) {
 	disk := vfs.NewMem()
 	var now atomic.Int64

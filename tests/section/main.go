@@ -1,8 +1,8 @@
 // Section explores a model of how lookups read memory while commits change it: two lookups with two commits, or with a
 // commit and what happens beside it, in every order of their steps, from each kind of filter.
 //
-// Words, versions and loads are those of packages kv and internal/memory, where versions are the places of an object's last changes.
-// Before a slow lookup reads a snapshot, kv runs it once more with commits of several objects held off.
+// Words, versions and loads are as in packages kv and internal/memory, where versions are the places of an object's
+// last changes. Before a slow lookup reads a snapshot, kv runs it once more with commits of several objects held off.
 //
 //	go run ./tests/section [-every n]
 //

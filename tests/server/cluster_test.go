@@ -23,18 +23,18 @@ import (
 	"github.com/sievekv/sievekv/server"
 )
 
-// trio is three servers of a group without consensus: who leads is decided here. What a real group has in common they have
-// only for the command COUNT.
+// trio is three servers of a group without consensus: the test decides which leads. They share content, as a real group
+// does, only for the command COUNT.
 type trio struct {
 	addresses [3]string
 
 	mu     sync.Mutex // guards the fields below
 	random *rand.Rand
 	leader int // its place among addresses; -1 for none
-	last   int // who led last
+	last   int // the last leader
 	term   uint64
 	since  time.Time
-	asked  int            // how often somebody asked who leads, while nobody did
+	asked  int            // how often a client asked for the leader while there was none
 	counts map[string]int // how often COUNT was done, by key
 	ids    map[string]bool
 	twice  []string // IDs of commands that were done twice
@@ -164,7 +164,8 @@ func serveTrio(t *testing.T) *trio {
 	return c
 }
 
-// connectTrio returns a client of the whole group, with the default options, but for those given. It has all the time there is.
+// connectTrio returns a client of the whole group, with the default options, except the given ones. It has all the time
+// there is.
 func connectTrio(t *testing.T, group *trio, o redis.ClusterOptions) *redis.ClusterClient {
 	t.Helper()
 	o.Addrs = group.addresses[:]

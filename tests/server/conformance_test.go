@@ -168,7 +168,7 @@ var (
 	wordRepeat = regexp.MustCompile(`^(.+)\*(\d+)$`)
 )
 
-// words returns those of a line.
+// words returns the words of a line.
 func words(t *testing.T, line string) (list []string) {
 	t.Helper()
 	number := func(text string) int {
@@ -221,8 +221,8 @@ var unseen = map[string]string{
 	"CF compatible-kicks":   "cuckooext/differences_test.go",
 }
 
-// Each entry of docs/DIFFERENCES.md about RedisBloom has a paragraph, but for those that no reply shows, and
-// each paragraph about one an entry.
+// Each entry of docs/DIFFERENCES.md about RedisBloom has a paragraph, except entries that no reply shows, and each
+// paragraph about a difference has an entry.
 func TestConformance_differences(t *testing.T) {
 	text, err := os.ReadFile("../../docs/DIFFERENCES.md")
 	if err != nil {

@@ -293,7 +293,7 @@ func TestDatabases(t *testing.T) {
 	fails(t, connect(t, address, redis.Options{DB: 1}).Ping(t.Context()), "ERR DB index is out of range")
 }
 
-// A client finds its way to a server that was begun anew.
+// A client finds its way to a server that was started again.
 func TestReconnect(t *testing.T) {
 	db := open(t, kv.Options{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -302,7 +302,7 @@ func TestReconnect(t *testing.T) {
 	}
 	address := l.Addr().String()
 	stop := serveAt(t, db, l, nil)
-	// The address may be another's when the server is begun anew: the client is told where it is then.
+	// The address may be another's when the server is started again: the client is then told where it is.
 	var at atomic.Value
 	at.Store(address)
 	c := connect(t, address, redis.Options{MaxRetries: -1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -319,7 +319,7 @@ func TestReconnect(t *testing.T) {
 	}
 	at.Store(l.Addr().String())
 	stop = serveAt(t, db, l, nil)
-	// Connections of the pool may still be those of before.
+	// The pool may still have the earlier connections.
 	for range 20 {
 		if err = c.Get(ctx, "k").Err(); err == nil {
 			break

@@ -84,7 +84,7 @@ func serveAt(t *testing.T, db *sievekv.DB, l net.Listener, o *server.Options) (s
 	}
 }
 
-// connect returns a client of go-redis with its default options, but for those given. It has all the time there is.
+// connect returns a client of go-redis with its default options, except the given ones. It has all the time there is.
 func connect(t *testing.T, address string, o redis.Options) *redis.Client {
 	t.Helper()
 	o.Addr = address

@@ -130,7 +130,7 @@ func (g *group) transfer(ctx context.Context) {
 	to := g.members[(i+1)%3].node.Status().Self
 	for g.leader() == i {
 		within, end := context.WithTimeout(ctx, 2*time.Second)
-		_ = g.members[i].node.Transfer(within, to) // who leads then, leader says
+		_ = g.members[i].node.Transfer(within, to) // leader tells which one leads then
 		end()
 	}
 }

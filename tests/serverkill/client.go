@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// client writes to keys of its own, which nobody else changes, so that it knows what is there: but
-// for the write that the kill met, which is there whole or not at all.
+// client writes to keys of its own, which nobody else changes, so that it knows what is there, except the write that
+// the kill met, which is there whole or not at all.
 type client struct {
 	id           string
 	random       *rand.Rand
@@ -39,7 +39,7 @@ type doubt struct {
 	bits       []byte // of the bitmap, as they are if the write was made
 }
 
-// bitmapBits is how many bits a bitmap has at most: so many that it is kept in blocks.
+// bitmapBits is how many bits a bitmap has at most: enough that it is kept in blocks.
 const bitmapBits = 200_000
 
 // silent drops what go-redis logs: that a server that was killed cannot be reached.

@@ -36,8 +36,8 @@ text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Li
 @media(prefers-reduced-motion:reduce){*{animation:none!important}}
 `
 
-// Draw draws a session as SVG. A reader who plays animations sees it being typed, once, but for the first line, which is there
-// from the start; the rest, and everybody else, see all of it.
+// Draw draws a session as SVG. A reader whose program plays animations sees it being typed, once, except the first
+// line, which is there from the start; others see all of it.
 func Draw(lines []Line) []byte {
 	width, height := columns*charWidth+2*margin, titleBar+len(lines)*lineHeight+margin
 	var b bytes.Buffer
@@ -65,8 +65,8 @@ func Draw(lines []Line) []byte {
 	return b.Bytes()
 }
 
-// drawLine draws a line whose upper end is at y, and which is shown after so many milliseconds; then what is typed is typed. It
-// returns when the next line is shown.
+// drawLine draws a line whose upper end is at y, and which is shown after the given number of milliseconds; then the
+// typing begins. It returns when the next line is shown.
 func drawLine(b *bytes.Buffer, l Line, y, shown int) (next int) {
 	fmt.Fprintf(b, `<text class="line" x="%d" y="%d" xml:space="preserve" style="animation-delay:%dms">%s</text>`+"\n",
 		margin, y+fontSize, shown, spans(l))

@@ -1,8 +1,10 @@
-// Package shadow compares the answers that filters give from memory with those of snapshots, while the store changes in every way.
+// Package shadow compares the answers that filters give from memory with the answers of snapshots, while the store
+// changes in every way.
 //
-// A section of memory (package internal/memory) promises that what it has read was true at one moment after it began. So a test takes a
-// snapshot inside the section before it asks, and another one after that. Of slots an answer is that of the second snapshot. Bits
-// may be set meanwhile: what the first snapshot has, memory has, and what memory has, the second snapshot has.
+// A section of memory (package internal/memory) promises that what it has read was true at one moment after it began.
+// So a test takes a snapshot inside the section before it asks, and another one after that. An answer about slots
+// equals the second snapshot's. Bits may be set meanwhile: what the first snapshot has, memory has, and what memory
+// has, the second snapshot has.
 //
 // An answer can also be known though the section is not valid at the end, so some items are in every filter, from the commit that
 // makes it: no lookup may say that they are absent. Of a filter that forgets, or whose items are deleted, this does not hold.
@@ -176,7 +178,7 @@ type answer struct {
 	present, known bool // in memory
 }
 
-// ask compares answers of one section with those of snapshots.
+// ask compares answers of one section with answers of snapshots.
 func (r *run[F, C]) ask(rng *rand.Rand) {
 	key, clock := someKey(rng), r.clock.Load()
 	f := r.New(r.db, key)

@@ -31,7 +31,7 @@ type state struct {
 	kind    int // index of kinds, while there
 	there   bool
 	renamed int       // how often: part of the key's name
-	batch   uint64    // the items are those of this number, from deleted to items
+	batch   uint64    // the items have this number, from deleted to items
 	deleted int       // a first part of the items that was deleted
 	items   int       // one after the last
 	expires time.Time // zero for never; from then on the key is not there

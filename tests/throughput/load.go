@@ -16,7 +16,7 @@ import (
 type load struct {
 	name   string
 	module bool // Redis has no such command by itself
-	items  int  // each command counts as so many
+	items  int  // each command counts as this number
 	words  func(n uint64) [][]byte
 }
 

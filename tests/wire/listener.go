@@ -37,7 +37,7 @@ func (l *Listener) Close() error {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return pipeAddress{} }
 
-// Dial connects to the listener, from an address that is to be seen, nil for that of a pipe.
+// Dial connects to the listener, from the address that the listener shall see; nil for a pipe's.
 func (l *Listener) Dial(from net.Addr) (*Conn, error) {
 	ours, theirs := net.Pipe()
 	if from != nil {

@@ -7,7 +7,7 @@
 //
 //	+OK  -ERR text  :1  ,0.5  #t  (123    as on the wire, without the line's end
 //	"bulk"  ="txt:verbatim"               strings, as Go writes them
-//	$-1  *-1  _                           the nils of RESP2, and that of RESP3
+//	$-1 *-1 _ the nils of RESP2 and RESP3
 //	[:1 :0]  ~[+a +b]  {"key" :1}  >[+p]  arrays, sets, maps and pushes
 //
 // with four or more equal elements in a row as 4*:1. Bytes that a strict reader would not take are an
@@ -97,7 +97,7 @@ func (c *Conn) ReplyBytes() (shown string, raw []byte, err error) {
 	return shown, c.raw, nil
 }
 
-// Elems returns the elements of the last reply, as they are shown; those of a map are keys and values.
+// Elems returns the elements of the last reply, as they are shown; a map's are its keys and values.
 func (c *Conn) Elems() []string { return c.elems }
 
 // Rest returns all that the server sends until it closes the connection.
@@ -207,7 +207,7 @@ func (c *Conn) elements(line string) (string, error) {
 		}
 		elems = append(elems, e)
 	}
-	c.elems = elems // those of the outermost are the last to be set
+	c.elems = elems // the outermost's are the last to be set
 	return open + runs(elems) + end, nil
 }
 

@@ -84,7 +84,7 @@ func remainsOf(t *testing.T, files map[string][]byte, deep Deep) (*Remains, erro
 	return Examine(t.Context(), mem, "store", deep)
 }
 
-// examined is what is found of a store of which some files are others.
+// examined returns the findings about a store in which some files are replaced.
 type examined struct {
 	change   map[string][]byte // nil for a file that is gone
 	problems string            // apart by lines

@@ -299,7 +299,7 @@ func TestLogs_manifestAhead(t *testing.T) {
 	}
 }
 
-// TestLogs_missing has logs some of which are lost.
+// TestLogs_missing has logs, some of them lost.
 func TestLogs_missing(t *testing.T) {
 	known := version{minLog: 5, flushed: 9, loggedBy: 30, lastSeq: 100}
 	unknown := version{minLog: 5, loggedBy: 12, lastSeq: 100}
@@ -407,7 +407,7 @@ func TestManifest(t *testing.T) {
 			[][]byte{whole, edit(append(append([]any{tagMinLog, 8, tagLastSeq, 60}, table(0, 6, 41, 55)...), table(3, 5, 10, 58)...)...)},
 			version{minLog: 8, nextFile: 9, lastSeq: 60, loggedBy: 60, flushed: 55, tabled: 55}, "5 6",
 		},
-		"all tables": { // of which none tells what is not in the log
+		"all tables": { // none of them tells what is not in the log
 			[][]byte{edit(append([]any{tagComparer, 3, "cmp", tagMinLog, 5, tagPrevLog, 0, tagNextFile, 9}, append(table(6, 7, 2, 3), table(0, 6, 41, 55)...)...)...)},
 			version{minLog: 5, nextFile: 9, sequenceNext: true}, "6 7",
 		},
@@ -500,8 +500,8 @@ func TestBlock_order(t *testing.T) {
 	}
 }
 
-// What a MANIFEST would say of a table that none knows comes from its entries and its deletions of ranges, of which the end is not
-// deleted.
+// The facts that a MANIFEST would have about an unknown table come from its entries and its deletions of ranges. The
+// end of such a range is not deleted.
 func TestBounds(t *testing.T) {
 	const most = 1<<56 - 1
 	p := func(key string, seq uint64) point {

@@ -215,7 +215,7 @@ func TestNoDeletions_otherBlock(t *testing.T) {
 	}
 }
 
-// The bounds of a table that no MANIFEST knows are those of its deletions of ranges, too.
+// The bounds of a table that no MANIFEST knows include its deletions of ranges.
 func TestFoundTable_deletions(t *testing.T) {
 	w := tableOf(t, func(db *pebble.DB) {
 		must(t, db.DeleteRange([]byte("x"), []byte("z"), nil))

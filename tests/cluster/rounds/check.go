@@ -34,7 +34,7 @@ func (r reader) do(ctx context.Context, command ...any) (any, error) {
 	return got.Result()
 }
 
-// list returns a reply that is a list of so many.
+// list returns a reply that is a list of n elements.
 func (r reader) list(ctx context.Context, n int, command ...any) ([]any, error) {
 	got, err := r.do(ctx, command...)
 	if err != nil {

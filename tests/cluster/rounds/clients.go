@@ -111,7 +111,7 @@ type work struct {
 	words   map[string]int // answers to writes; guarded by mu
 	reads   int            // linearizable ones that were answered; guarded by mu
 	wrong   []error        // guarded by mu
-	since   time.Time      // of who waits for an acknowledgment; guarded by mu
+	since   time.Time      // of goroutines that wait for an acknowledgment; guarded by mu
 	waiting chan time.Time // nil if nobody waits; guarded by mu
 }
 
@@ -226,7 +226,7 @@ func (w *work) count(ctx context.Context, c *redis.ClusterClient, n *counter) ou
 	return o
 }
 
-// note counts an answer to a write, and tells who waits for an acknowledgment.
+// note counts an answer to a write, and tells goroutines that wait for an acknowledgment.
 func (w *work) note(begun time.Time, answer error) outcome {
 	o, word, err := outcomeOf(answer)
 	if word != "MISCONF" || !w.badDisk.Load() {

@@ -22,7 +22,7 @@ type disk struct {
 	*faultfs.FS
 	mem    *vfs.MemFS
 	dir    string       // the real one
-	power  sync.RWMutex // a call holds it shared; who has taken it alone, and for good, has cut the power
+	power  sync.RWMutex // a call holds it shared; taking it alone, for good, cuts the power
 	slow   atomic.Int64 // how long a sync takes
 	noByte atomic.Bool  // writes find no room
 }
@@ -44,7 +44,7 @@ func newDisk(dir string) (*disk, error) {
 const (
 	minFree = 64 << 20        // with less room a store takes no writes
 	roomy   = 1 << 30         // free bytes of a disk with room
-	tight   = minFree - 1<<20 // of one that is full, but for a reserve
+	tight   = minFree - 1<<20 // of one that is full, except for a reserve
 )
 
 // setFree sets how much room the store is told there is.

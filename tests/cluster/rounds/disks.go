@@ -170,7 +170,8 @@ func (r *run) full(ctx context.Context, what string, m *member) error {
 	return r.g.settle(ctx) // the member takes what it has not taken
 }
 
-// noByteLeft has every write of a member fail, as those of its reserve do when others fill the disk. The member may end by itself.
+// noByteLeft makes every write of a member fail, as writes of its reserve do when others fill the disk. The member may
+// end by itself.
 func (r *run) noByteLeft(ctx context.Context) error {
 	m := r.g.any(r.g.rng.IntN(len(r.g.all())))
 	return r.onDisk(ctx, []*member{m}, func() error {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	hang     = 2 * time.Minute // who waits longer has found that something hangs
+	hang     = 2 * time.Minute // after a longer wait something hangs
 	patience = 4 * time.Second // of a client with an answer, after which it does not know the outcome
 	pause    = 20 * time.Millisecond
 )
@@ -164,7 +164,7 @@ func ids(members []*member) (ids []uint64) {
 	return ids
 }
 
-// leader waits for a member that leads. Of several that say so it is that of the last term.
+// leader waits for a member that leads. Of several that say so it takes the one of the last term.
 func (g *group) leader(ctx context.Context) (leader *member, err error) {
 	err = g.await(ctx, "somebody leads", func() (bool, error) {
 		last := int64(0)

@@ -232,7 +232,7 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// byName returns counts, largest first, those of one name below another.
+// byName returns counts, largest first, the counts of one name below another.
 func byName(counts map[string]int) (s string) {
 	type count struct {
 		name string

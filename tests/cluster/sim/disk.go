@@ -16,10 +16,11 @@ type disk struct {
 	log     []logState
 	machine []member.State
 
-	// A write panics with errCrash when so many others have come before it, unless it is negative. The write may be on the disk.
+	// A write panics with errCrash when this number of others has come before it, unless it is negative. The write may
+	// be on the disk.
 	crashIn int
-	// A write fails when so many others have come before it, unless it is negative. Later ones succeed, but nothing of them is on the disk
-	// after a crash: so does Linux behave when an fsync has failed.
+	// A write fails when this number of others has come before it, unless it is negative. Later ones succeed, but
+	// nothing of them is on the disk after a crash: Linux behaves like this when an fsync has failed.
 	failIn int
 	failed bool
 }

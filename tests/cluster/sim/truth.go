@@ -17,7 +17,7 @@ import (
 
 // truth is what the group has promised so far.
 type truth struct {
-	leaders map[uint64]uint64            // who machines led in a term
+	leaders map[uint64]uint64            // the member that led in a term, by its machine
 	entries map[uint64][]entry.Hash      // of each index, the hashes with which it was applied: one, unless a disk lost something
 	at      map[string]uint64            // of each record, the index at which it was applied
 	outcome map[string]outcome           // of each proposal

@@ -167,7 +167,7 @@ func TestInput_encodings(t *testing.T) {
 			if lines, err := readAll(in); !errors.Is(err, io.EOF) || !slices.Equal(lines, want) {
 				t.Errorf("%s of %q: %q, %v", form, tt.content, lines, err)
 			}
-			// The position in the text is that of the lines that are handed over.
+			// The position in the text is the position of the lines that are handed over.
 			again := inputOf(t, b)
 			again.Start(&Part{Start: 8, End: 11, Lines: 1, Sum: xxhash.Sum64String(content)})
 			if lines, err := collect(again); !errors.Is(err, io.EOF) || !slices.Equal(lines, want[1:]) {
@@ -358,7 +358,7 @@ func TestInput_batches(t *testing.T) {
 	}
 }
 
-// The first batch is that of the record, whatever the size of batches is now.
+// The first batch is the record's, whatever the size of batches is now.
 func TestInput_again(t *testing.T) {
 	const content = "a\nb\r\nc\nd\ne"
 	from := func(start, end int, lines int) *Part {

@@ -54,7 +54,7 @@ func TestNextWords(t *testing.T) {
 	}
 }
 
-// The second word of a command with subcommands is one of theirs, and what follows is that of the subcommand.
+// The second word of a command with subcommands is one of theirs, and the words after it are the subcommand's.
 func TestNextWords_subcommands(t *testing.T) {
 	client := module.New(server.Module()).Command([]byte("CLIENT"))
 	for typed, want := range map[string]string{"LIST": "TYPE ID", "list TYPE normal": "ID", "GETNAME": "", "NOSUCH": ""} {

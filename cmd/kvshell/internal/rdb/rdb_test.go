@@ -303,7 +303,7 @@ func TestReader_noChecksum(t *testing.T) {
 }
 
 func TestReader_bad(t *testing.T) {
-	const noSum = "\x00\x00\x00\x00\x00\x00\x00\x00" // but for their first words these files are whole
+	const noSum = "\x00\x00\x00\x00\x00\x00\x00\x00" // except for their first words these files are whole
 	for _, tt := range []struct {
 		file []byte
 		want error

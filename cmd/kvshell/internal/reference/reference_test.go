@@ -8,8 +8,8 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// Every command has an example of its own, and none is answered with an error, alone or within an array, but for that of
-// SIEVE.BACKUP, which would leave a directory.
+// Every command has an example of its own, and none is answered with an error, alone or within an array, except
+// SIEVE.BACKUP's, which would leave a directory.
 func TestRunExamples(t *testing.T) {
 	runs, err := runExamples(t.Context())
 	if err != nil {

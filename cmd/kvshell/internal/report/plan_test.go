@@ -83,7 +83,8 @@ func TestPlanBloom(t *testing.T) {
 			if rate := scalableext.ChainRate(rates); math.Abs(p.Grown.ExpectedRate/rate-1) > 1e-6 {
 				t.Errorf("planned rate %v when grown, that of the filter's items is %v", p.Grown.ExpectedRate, rate)
 			}
-			// Info's is that of the bits set. A deviation of 0.6 % from those expected is one of 12 % at 1e-7.
+			// Info's rate is computed from the bits set. If their number deviates by 0.6 % from the expected one, the
+			// rate deviates by 12 % at 1e-7.
 			if off := math.Abs(p.Grown.ExpectedRate/info.ExpectedRate - 1); off > 0.5 {
 				t.Errorf("planned rate %v when grown, the filter's is %v", p.Grown.ExpectedRate, info.ExpectedRate)
 			}
@@ -103,7 +104,7 @@ func infoOf(t *testing.T, f *bloomext.Filter) bloomext.Info {
 	return info
 }
 
-// fill adds items until so many were new.
+// fill adds items until n were new.
 func fill(t *testing.T, f *bloomext.Filter, items uint64) {
 	t.Helper()
 	var next uint64

@@ -25,7 +25,7 @@ func statsStore(t *testing.T) *kv.DB {
 	return closedAtTheEnd(t, db, err)
 }
 
-// The figures are those of the store, and in JSON all of them are numbers.
+// The figures are the store's, and in JSON all of them are numbers.
 func TestStoreStats(t *testing.T) {
 	db := statsStore(t)
 	f := bloomext.New(db, "seen")

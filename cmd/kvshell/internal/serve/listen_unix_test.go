@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A socket is replaced only if surely no process has it open: one that takes no connection may be another kind of socket, or that
-// of a process that is busy or stopped.
+// A socket is replaced only if surely no process has it open: one that takes no connection may be another kind of
+// socket, or belong to a process that is busy or stopped.
 func TestListenUnix_open(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "datagrams")

@@ -28,7 +28,7 @@ func TestClosest(t *testing.T) {
 		{"CHECK", []string{"check"}},
 		{"ET", []string{"GET", "SET"}},
 		{"XET", []string{"GET", "SET"}},
-		{"nosuch", nil}, // of which TOUCH is two edits away
+		{"nosuch", nil}, // TOUCH is two edits away
 		{"hlep", []string{"help"}},
 		{"BF.INSRET", []string{"BF.INSERT"}},
 		{"XYZ", nil},

@@ -178,7 +178,7 @@ func TestCopy_targetWithoutDump(t *testing.T) {
 	}
 }
 
-// A filter of which the target tells other numbers is not kept.
+// A filter is not kept if the target tells other numbers about it.
 func TestCopy_otherInfo(t *testing.T) {
 	from := newFake()
 	to := &scanning{newFake(), map[string]func([][]byte) reply.Reply{"INFO": func([][]byte) reply.Reply {

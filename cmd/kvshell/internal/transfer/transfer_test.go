@@ -566,7 +566,7 @@ func TestCopy_replacedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestCopy_timeOfAnother replaces a value by one with another time to live when that of the first is known: what is copied has
+// TestCopy_timeOfAnother replaces a value by one with another time to live when the first one's is known: the copy has
 // its own.
 func TestCopy_timeOfAnother(t *testing.T) {
 	for _, lives := range [][2]time.Duration{{0, time.Hour}, {time.Hour, 0}, {time.Hour, 2 * time.Hour}} {
@@ -1004,7 +1004,7 @@ func TestImport_parts(t *testing.T) {
 	}
 }
 
-// A key that is gone before its type is asked for, or before its time to live is, is passed over, also one that is made anew in
+// A key that is gone before its type or its time to live is asked for is passed over, also one that is made again in
 // between.
 func TestCopy_gone(t *testing.T) {
 	for command, then := range map[string]string{"TYPE": "", "PTTL": "", "TYPE ": "PTTL"} {

@@ -49,7 +49,7 @@ func (db *DB) ImportWith(ctx context.Context, key string, r io.Reader, o ImportO
 }
 
 // FrozenFilter is a filter of any type in memory, read from a file of Export. It needs no store, and never changes. Its
-// methods MayContain, MayContainString and MayContainUint64 answer as the filter did, and Count and CountString as often
+// methods MayContain and MayContainString answer as the filter did, and Count and CountString as often
 // as the item seems to have been added. Info describes it. It implements encoding.BinaryMarshaler and
 // encoding.BinaryUnmarshaler, io.WriterTo and io.ReaderFrom; the zero value takes every item for present. See
 // [portable.Filter].

@@ -21,9 +21,9 @@ import (
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
-	"github.com/sievekv/sievekv/txn"
 )
 
 const items = 5000
@@ -125,7 +125,7 @@ func TestMake_transactions(t *testing.T) {
 	n := uint64(0)
 	commit := func() error {
 		n++
-		return txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+		return txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 			if _, err := bloomext.New(db, "seen").In(tx.Transaction).Add(scalableext.Uint64(n)); err != nil {
 				return err
 			}

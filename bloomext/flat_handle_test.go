@@ -15,11 +15,11 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/internal/hash"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/redisbloom"
-	"github.com/sievekv/sievekv/txn"
 )
 
 var compatibleConfig = bloomext.Config{Capacity: 1000, ErrorRate: 0.01, Layout: scalableext.LayoutCompatible}
@@ -328,10 +328,6 @@ func TestCompatible_elsewhere(t *testing.T) {
 	if err := errors.Join(err, same("without a store", func(item []byte) (bool, error) { return frozen.MayContain(item), nil })); err != nil {
 		t.Fatal(err)
 	}
-	number := binary.LittleEndian.AppendUint64(nil, 77)
-	if frozen.MayContainUint64(77) != frozen.MayContain(number) {
-		t.Error("MayContainUint64 differs")
-	}
 	p.w.Script("COPY f g => :1")
 	if err := portable.Import(t.Context(), p.w.DB, kv.NoSync, []byte("h"), &file, portable.ImportOptions{}); err != nil {
 		t.Fatal(err)
@@ -579,7 +575,7 @@ func TestCompatible_batchLayers(t *testing.T) {
 		if err := w.DB.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) (err error) { sizes[0], err = f.BatchSize(w); return err }); err != nil {
 			t.Fatal(err)
 		}
-		if err := txn.Update(t.Context(), w.DB, kv.NoSync, func(tx *txn.Tx) error {
+		if err := txntest.Update(t.Context(), w.DB, kv.NoSync, func(tx *txntest.Tx) error {
 			return tx.Write(func(w *kv.Writer) (err error) { sizes[1], err = f.In(tx).BatchSize(w); return err })
 		}); err != nil {
 			t.Fatal(err)

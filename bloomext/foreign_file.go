@@ -33,7 +33,7 @@ const (
 	//	rest  words, of 8 bytes
 	//
 	// An item here is what the filter's funnel made of it there: the bytes with Funnels.byteArrayFunnel, UTF-8 with
-	// Funnels.stringFunnel(UTF_8), 8 bytes with the lowest first (AddUint64) with Funnels.longFunnel, 4 such bytes with
+	// Funnels.stringFunnel(UTF_8), 8 bytes with the lowest first (sievekv.Uint64) with Funnels.longFunnel, 4 such bytes with
 	// Funnels.integerFunnel, and UTF-16 with the lower byte first with Funnels.unencodedCharsFunnel.
 	Guava ForeignFormat = 1
 

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // No hash is remembered that was not added, also not the one that stands for none.
@@ -143,7 +143,7 @@ func TestGrowth_transactions(t *testing.T) {
 	for _, size := range []int{10, 1000} {
 		f := reserveLogged(t, db, 64<<20, 100, 0.01)
 		for n := 0; n < items; n += size {
-			if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+			if err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 				batch := make([]uint64, size)
 				for i := range batch {
 					batch[i] = uint64(n + i)
@@ -193,7 +193,7 @@ func TestLogging_inTransaction(t *testing.T) {
 	defer closeDB(t, db)
 	f := reserveLogged(t, db, 1<<20, 100, 0.05)
 	addRange(t, f, 0, 10, 0.05)
-	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+	if err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 		if got := fmt.Sprint(bloomext.Logging(f.In(tx))); got != "<nil>" {
 			t.Errorf("it has the log of %s", got)
 		}
@@ -356,7 +356,7 @@ func TestAdding_first(t *testing.T) {
 		}
 		var err error
 		if inTx {
-			err = txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error { return add(f.In(tx)) })
+			err = txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error { return add(f.In(tx)) })
 		} else {
 			err = add(f)
 		}
@@ -412,7 +412,7 @@ func TestGrowth_oneSmallLayer(t *testing.T) {
 	defer closeDB(t, db)
 	f := reserveLogged(t, db, 1<<20, 100, 0.01)
 	addRange(t, f, 0, 100, 0.01)
-	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+	if err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 		made := bloomext.New(db, "made").In(tx)
 		if err := made.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
 			return err
@@ -445,11 +445,11 @@ func TestGrowth_takenOver(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		capacity uint64 // above 1024 the log does not cover the first layer
-		between  func(tx *txn.Tx) error
+		between  func(tx *txntest.Tx) error
 	}{
 		{"small", 100, nil},
 		{"with a first layer", 1100, nil},
-		{"expiring", 100, func(tx *txn.Tx) error {
+		{"expiring", 100, func(tx *txntest.Tx) error {
 			_, err := tx.Expire("f", time.Now().Add(time.Hour).UnixMilli())
 			return err
 		}},
@@ -472,7 +472,7 @@ func TestGrowth_takenOver(t *testing.T) {
 		}
 		seeming := seems(t, f, 1<<40)
 		stageAlone(t, db, f, seeming)
-		if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+		if err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 			in := f.In(tx)
 			for i := range uint64(4) {
 				if _, err := in.AddMany(scalableext.Uint64s(next(n+100*i)...), nil); err != nil {
@@ -509,7 +509,7 @@ func TestGrowth_oneSmallLayerTooLarge(t *testing.T) {
 	}
 	addRange(t, f, 0, 100, 0.01)
 	n := uint64(100)
-	err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+	err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 		for ; ; n++ {
 			if _, err := f.In(tx).Add(scalableext.Uint64(n)); err != nil {
 				return err

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // grower grows a filter by random commits.
@@ -60,7 +60,7 @@ func (g *grower) commit(t *testing.T) {
 	default:
 		alone := g.r.IntN(2) == 0
 		left := g.size()
-		err = txn.Update(t.Context(), g.db, kv.NoSync, func(tx *txn.Tx) error {
+		err = txntest.Update(t.Context(), g.db, kv.NoSync, func(tx *txntest.Tx) error {
 			in := g.f.In(tx)
 			for left > 0 {
 				n := min(left, g.size())

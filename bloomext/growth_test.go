@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // logBytes sets the most bytes of the logs of filters that are made from now on.
@@ -360,7 +360,7 @@ func TestGrowth_transaction(t *testing.T) {
 		f := reserveLogged(t, db, 1<<20, uint64(c.capacity), 0.01)
 		addRange(t, f, 0, c.before, 0.01)
 		var seeming []uint64
-		if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+		if err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 			in := f.In(tx)
 			for n := c.before; n < items; n += c.batch {
 				if err := add(in, n, c.batch); err != nil {
@@ -408,7 +408,7 @@ func TestGrowth_transaction(t *testing.T) {
 	defer closeDB(t, db)
 	f := reserveLogged(t, db, 1<<20, 1000, 0.05)
 	addRange(t, f, 0, 1000, 0.05)
-	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+	if err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 		in := f.In(tx)
 		for n := range 120 {
 			if err := add(in, 1000+n, 1); err != nil {
@@ -440,7 +440,7 @@ func TestGrowth_transaction(t *testing.T) {
 	near := open(t, "", &kv.Options{InMemory: true, MemTableSize: 256 << 10, Seed: 4})
 	defer closeDB(t, near)
 	f = reserveLogged(t, near, 1<<20, 100, 0.01)
-	if err := txn.Update(t.Context(), near, kv.NoSync, func(tx *txn.Tx) error {
+	if err := txntest.Update(t.Context(), near, kv.NoSync, func(tx *txntest.Tx) error {
 		for n := 0; n < 5000; n += 100 {
 			if err := add(f.In(tx), n, 100); err != nil {
 				return err
@@ -484,7 +484,7 @@ func TestGrowth_transaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		if inTx {
-			err = txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+			err = txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 				for n := 1000; n < 10_000; n += 100 {
 					result := error(nil)
 					if n%300 == 0 {
@@ -552,7 +552,7 @@ func TestGrowth_ending(t *testing.T) {
 	f := reserveLogged(t, db, 8*7300, 100, 0.01)
 	addRange(t, f, 0, 5000, 0.01)
 	compacts(t, db, 1000)
-	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+	if err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 		for i := range uint64(2200) {
 			if _, err := f.In(tx).Add(scalableext.Uint64(5000 + i)); err != nil {
 				return err
@@ -717,14 +717,14 @@ func TestGrowth_seeming(t *testing.T) {
 			})
 		},
 		"in a transaction": func(db *kv.DB, f *bloomext.Filter, item uint64) error {
-			return txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
+			return txntest.Update(context.Background(), db, kv.NoSync, func(tx *txntest.Tx) error {
 				_, err := f.In(tx).Add(scalableext.Uint64(item))
 				return err
 			})
 		},
 		"in a transaction, and again": func(db *kv.DB, f *bloomext.Filter, item uint64) error {
 			undone := errors.New("undone")
-			if err := txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
+			if err := txntest.Update(context.Background(), db, kv.NoSync, func(tx *txntest.Tx) error {
 				if _, err := f.In(tx).Add(scalableext.Uint64(item)); err != nil {
 					return err
 				}
@@ -844,7 +844,7 @@ func TestGrowth_again(t *testing.T) {
 	if n := length(); n < before || n > 3*before+3000 {
 		t.Errorf("after 10,800 adds of 900 items the log has %d, want %d to %d", n, before, 3*before+3000)
 	}
-	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error { // in which it cannot be
+	if err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error { // in which it cannot be
 		for range 12 {
 			if n, err := f.In(tx).AddMany(scalableext.Uint64s(again...), nil); n > 0 || err != nil {
 				t.Error(n, err)
@@ -1396,7 +1396,7 @@ func TestMerge_logs(t *testing.T) {
 
 	// In a transaction, with what it has added.
 	x, y := make("x", 0, 120), make("y", 200, 700)
-	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+	if err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 		for i := range uint64(300) {
 			if _, err := y.In(tx).Add(scalableext.Uint64(10_000 + i)); err != nil {
 				return err

@@ -49,7 +49,7 @@ func BenchmarkFilter_MayContain(b *testing.B) {
 	b.Run("file", func(b *testing.B) {
 		i := uint64(0)
 		for b.Loop() {
-			f.MayContainUint64(i)
+			f.MayContain(sievekv.Uint64(i))
 			i++
 		}
 	})

@@ -3,7 +3,6 @@ package portable
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -159,11 +158,6 @@ func (f *Filter) MayContain(item []byte) bool { return f.filter == nil || f.Coun
 
 // MayContainString is MayContain for a string.
 func (f *Filter) MayContainString(item string) bool { return f.MayContain(bytesOf(item)) }
-
-// MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
-func (f *Filter) MayContainUint64(item uint64) bool {
-	return f.filter == nil || f.Count(binary.LittleEndian.AppendUint64(nil, item)) > 0
-}
 
 // Count returns how often an item seems to have been added: the copies of a cuckoo filter, the count of a counting
 // filter, at most 15, and 1 in a Bloom filter that may contain the item. It is 0 for a filter that has not been read.

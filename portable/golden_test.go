@@ -291,7 +291,7 @@ func TestFilter_memory(t *testing.T) {
 	for i := range uint64(60_000) {
 		want, err := db.Bloom("k").MayContain(sievekv.Uint64(i))
 		must(t, err)
-		if f.MayContainUint64(i) != want {
+		if f.MayContain(sievekv.Uint64(i)) != want {
 			t.Fatalf("MayContain(%d) = %t, want %t", i, !want, want)
 		}
 	}

@@ -596,7 +596,7 @@ func TestFilter(t *testing.T) {
 			for i := range uint64(*probes) {
 				want, err := stored.MayContain(sievekv.Uint64(i))
 				must(t, err)
-				if have := copied.MayContainUint64(i); have != want {
+				if have := copied.MayContain(sievekv.Uint64(i)); have != want {
 					t.Fatalf("MayContain(%d) = %t, want %t", i, have, want)
 				}
 			}
@@ -623,7 +623,7 @@ func TestFilter(t *testing.T) {
 		})
 	}
 	var zero sievekv.FrozenFilter
-	if !zero.MayContainString("a") || !zero.MayContainUint64(1) || zero.CountString("a") != 0 {
+	if !zero.MayContainString("a") || zero.CountString("a") != 0 {
 		t.Errorf("a filter that has not been read says that an item is absent")
 	}
 	if _, err := zero.MarshalBinary(); err == nil {

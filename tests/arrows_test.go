@@ -112,6 +112,7 @@ var rules = []rule{
 	{packages: "countingext", ours: extension},
 	{packages: "portable", ours: engineAnd("module", "bitmapext", "scalableext", "bloomext", "cuckooext", "countingext")},
 	{packages: "txn", ours: engineAnd("module/...")},
+	{packages: "internal/txntest", ours: []string{"kv"}},
 	{packages: "compaction", ours: engineAnd("module")},
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
 	{packages: ".", ours: engineAnd("bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "portable", "salvage", "metrics", "module", "coreext"), others: []string{prometheus, roaring}},

@@ -12,6 +12,7 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
@@ -24,12 +25,12 @@ func BenchmarkUpdate_staged(b *testing.B) {
 	const few, many = 1_000, 100_000
 	for _, kind := range []struct {
 		name string
-		add  func(db *kv.DB) func(tx *txn.Tx, item uint64) error
+		add  func(db *kv.DB) func(tx *txntest.Tx, item uint64) error
 	}{
-		{"one Bloom filter", func(db *kv.DB) func(*txn.Tx, uint64) error {
+		{"one Bloom filter", func(db *kv.DB) func(*txntest.Tx, uint64) error {
 			f := bloomext.New(db, "f")
 			orFail(b, f.Reserve(bloomext.Config{Capacity: 10 * many, ErrorRate: 0.01}))
-			return func(tx *txn.Tx, item uint64) error {
+			return func(tx *txntest.Tx, item uint64) error {
 				if _, err := f.In(tx).Add(scalableext.Uint64(item)); err != nil {
 					return err
 				}
@@ -37,10 +38,10 @@ func BenchmarkUpdate_staged(b *testing.B) {
 				return err
 			}
 		}},
-		{"one cuckoo filter", func(db *kv.DB) func(*txn.Tx, uint64) error {
+		{"one cuckoo filter", func(db *kv.DB) func(*txntest.Tx, uint64) error {
 			f := cuckooext.New(db, "f")
 			orFail(b, f.Reserve(cuckooext.Config{Capacity: 10 * many}))
-			return func(tx *txn.Tx, item uint64) error {
+			return func(tx *txntest.Tx, item uint64) error {
 				if _, err := f.In(tx).Add([]byte(strconv.FormatUint(item, 10))); err != nil {
 					return err
 				}
@@ -48,10 +49,10 @@ func BenchmarkUpdate_staged(b *testing.B) {
 				return err
 			}
 		}},
-		{"one counting filter", func(db *kv.DB) func(*txn.Tx, uint64) error {
+		{"one counting filter", func(db *kv.DB) func(*txntest.Tx, uint64) error {
 			f := countingext.New(db, "f")
 			orFail(b, f.Reserve(countingext.Config{Capacity: 10 * many, ErrorRate: 0.01}))
-			return func(tx *txn.Tx, item uint64) error {
+			return func(tx *txntest.Tx, item uint64) error {
 				if _, err := f.In(tx).Add([]byte(strconv.FormatUint(item, 10))); err != nil {
 					return err
 				}
@@ -59,8 +60,8 @@ func BenchmarkUpdate_staged(b *testing.B) {
 				return err
 			}
 		}},
-		{"a small filter an item", func(db *kv.DB) func(*txn.Tx, uint64) error {
-			return func(tx *txn.Tx, item uint64) error {
+		{"a small filter an item", func(db *kv.DB) func(*txntest.Tx, uint64) error {
+			return func(tx *txntest.Tx, item uint64) error {
 				f := bloomext.New(db, fmt.Sprint("f", item)).In(tx)
 				if err := f.Reserve(bloomext.Config{Capacity: 10, ErrorRate: 0.01}); err != nil {
 					return err
@@ -72,8 +73,8 @@ func BenchmarkUpdate_staged(b *testing.B) {
 				return err
 			}
 		}},
-		{"strings deleted", func(*kv.DB) func(*txn.Tx, uint64) error {
-			return func(tx *txn.Tx, item uint64) error {
+		{"strings deleted", func(*kv.DB) func(*txntest.Tx, uint64) error {
+			return func(tx *txntest.Tx, item uint64) error {
 				key := fmt.Sprint("k", item)
 				if err := tx.Set(key, nil); err != nil {
 					return err
@@ -89,7 +90,7 @@ func BenchmarkUpdate_staged(b *testing.B) {
 				add := kind.add(db)
 				// Of ten parts the fastest: the others were waiting for something else.
 				least := map[uint64]float64{few: math.Inf(1), many: math.Inf(1)}
-				orFail(b, txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
+				orFail(b, txntest.Update(context.Background(), db, kv.NoSync, func(tx *txntest.Tx) error {
 					for _, staged := range []uint64{few, many} {
 						const part = few / 10
 						start := time.Now()

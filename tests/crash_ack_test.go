@@ -16,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/internal/kvtest"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -346,7 +347,7 @@ func TestCrash_answerFails(t *testing.T) {
 	duplicate := errors.New("duplicate")
 	for name, answer := range map[string]func(db *kv.DB) error{
 		"Update": func(db *kv.DB) error {
-			return txn.Update(t.Context(), db, kv.Always, func(tx *txn.Tx) error {
+			return txntest.Update(t.Context(), db, kv.Always, func(tx *txntest.Tx) error {
 				isNew, err := bloomext.New(db, "k").In(tx).Add([]byte("x"))
 				if err == nil && !isNew {
 					err = duplicate

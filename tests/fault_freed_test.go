@@ -12,6 +12,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -78,7 +79,7 @@ func TestFault_freedFromInside(t *testing.T) {
 			return err
 		}},
 		"Update": {large, func(db *kv.DB) error {
-			return txn.Update(ctx, db, kv.Always, func(tx *txn.Tx) error {
+			return txntest.Update(ctx, db, kv.Always, func(tx *txntest.Tx) error {
 				_, err := tx.Delete("large")
 				return err
 			})

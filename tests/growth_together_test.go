@@ -8,10 +8,10 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/internal/kvtest"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/tests/faultfs"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // While a filter grows from its log, and goroutines add items one by one, many at a time, in transactions and again, every
@@ -54,7 +54,7 @@ func TestGrowth_together(t *testing.T) {
 					}
 					_, err = f.AddMany(items, nil)
 				default:
-					err = txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+					err = txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 						_, err := f.In(tx).Add(name(a, n))
 						return err
 					})
@@ -108,7 +108,7 @@ func TestGrowth_together(t *testing.T) {
 				case 1:
 					err = bloomext.New(db, "f").MayContainMany(items, present)
 				default:
-					err = txn.View(t.Context(), db, func(s *txn.Snapshot) error {
+					err = txntest.View(t.Context(), db, func(s *txntest.Snapshot) error {
 						return f.In(s).MayContainMany(items, present)
 					})
 				}

@@ -13,11 +13,11 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/internal/kvtest"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/faultfs"
-	"github.com/sievekv/sievekv/txn"
 )
 
 var growthSteps = flag.Int("growthsteps", 1500, "steps of each store in TestModel_growth")
@@ -225,7 +225,7 @@ func (m *growthModel) transaction(level kv.Durability) {
 	if r.IntN(5) == 0 {
 		most = 30 // the layer that the transaction makes is replaced
 	}
-	err := txn.Update(t.Context(), m.db, level, func(tx *txn.Tx) error {
+	err := txntest.Update(t.Context(), m.db, level, func(tx *txntest.Tx) error {
 		for range 1 + r.IntN(most) {
 			key := m.key()
 			if m.items[key] == nil {

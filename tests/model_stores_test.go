@@ -17,6 +17,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/internal/kvtest"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/txn"
@@ -200,16 +201,16 @@ func (s *modelStore) sweep(ctx context.Context, keys int) error {
 
 // heldView is a view that its function keeps open.
 type heldView struct {
-	snapshot *txn.Snapshot
+	snapshot *txntest.Snapshot
 	release  chan struct{}
 	result   chan error
 }
 
 func (s *modelStore) openView() error {
 	v := &heldView{release: make(chan struct{}), result: make(chan error, 1)}
-	opened := make(chan *txn.Snapshot)
+	opened := make(chan *txntest.Snapshot)
 	go func() {
-		v.result <- txn.View(context.Background(), s.db, func(snap *txn.Snapshot) error {
+		v.result <- txntest.View(context.Background(), s.db, func(snap *txntest.Snapshot) error {
 			opened <- snap
 			<-v.release
 			return nil

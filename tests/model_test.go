@@ -15,10 +15,10 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/internal/resp"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // model is a store in plain memory. It foretells what every command answers.
@@ -360,7 +360,7 @@ func (r *modelRun) verify() {
 	}
 }
 
-// TestModel runs random commands on strings, keys and filters, in sessions, in MULTI, in txn.Update and in views, with a
+// TestModel runs random commands on strings, keys and filters, in sessions, in MULTI, in txntest.Update and in views, with a
 // clock that the test moves, maintenance, reopening and crashes between them. Stores with different options have to
 // give the replies that a model in plain memory foretells, byte for byte, and have to hold what it holds afterwards.
 //
@@ -485,7 +485,7 @@ func (r *modelRun) update(t *rapid.T) {
 		r.model = before
 	}
 	for _, s := range r.stores {
-		err := txn.Update(t.Context(), s.db, kv.DurabilityDefault, func(tx *txn.Tx) error {
+		err := txntest.Update(t.Context(), s.db, kv.DurabilityDefault, func(tx *txntest.Tx) error {
 			for i, words := range lines {
 				if c, ok := refused[i]; ok {
 					if err := s.stageAndRefuse(tx.Transaction, c); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // viewedFilter is a filter that views are taken of, and what they have to answer.
@@ -98,7 +98,7 @@ func (v *viewedFilter) addLater(n int, tell func()) error {
 }
 
 // check looks at the filter in a view.
-func (v *viewedFilter) check(s *txn.Snapshot) error {
+func (v *viewedFilter) check(s *txntest.Snapshot) error {
 	in := v.f.In(s)
 	for _, item := range v.first {
 		known, err := in.MayContain([]byte(item))
@@ -135,7 +135,7 @@ var viewedKeys = []string{
 }
 
 // checkKeys looks in a view at strings, and at which keys there are.
-func checkKeys(s *txn.Snapshot, deletedFilter, replaced *bloomext.Filter, later ...*bloomext.Filter) error {
+func checkKeys(s *txntest.Snapshot, deletedFilter, replaced *bloomext.Filter, later ...*bloomext.Filter) error {
 	for key, want := range map[string]string{
 		"deleted": "before", "expiring": "before", "moved": "before", "number": "41", "overwritten": "before",
 	} {
@@ -171,11 +171,11 @@ func checkKeys(s *txn.Snapshot, deletedFilter, replaced *bloomext.Filter, later 
 }
 
 // inViews runs f with n views, taken one after the other.
-func inViews(ctx context.Context, db *kv.DB, n int, f func(views []*txn.Snapshot) error, views ...*txn.Snapshot) error {
+func inViews(ctx context.Context, db *kv.DB, n int, f func(views []*txntest.Snapshot) error, views ...*txntest.Snapshot) error {
 	if len(views) == n {
 		return f(views)
 	}
-	return txn.View(ctx, db, func(s *txn.Snapshot) error { return inViews(ctx, db, n, f, append(views, s)...) })
+	return txntest.View(ctx, db, func(s *txntest.Snapshot) error { return inViews(ctx, db, n, f, append(views, s)...) })
 }
 
 // Views answer as of when they were taken, false positives and counts too, after a million adds to a filter that the
@@ -214,10 +214,10 @@ func TestView_afterAMillionAdds(t *testing.T) {
 	run(command("OK", "SET", "expiring", "before", "PX", "1000"))
 	laterFilters := []*bloomext.Filter{bloomext.New(db, "later filter"), bloomext.New(db, "later name")}
 	deletedFilter, replaced := bloomext.New(db, "deleted filter"), bloomext.New(db, "replaced")
-	keys := func(s *txn.Snapshot) error { return checkKeys(s, deletedFilter, replaced, laterFilters...) }
-	check := func(s *txn.Snapshot) error { return errors.Join(large.check(s), small.check(s), keys(s)) }
+	keys := func(s *txntest.Snapshot) error { return checkKeys(s, deletedFilter, replaced, laterFilters...) }
+	check := func(s *txntest.Snapshot) error { return errors.Join(large.check(s), small.check(s), keys(s)) }
 
-	must(t, inViews(t.Context(), db, 3, func(views []*txn.Snapshot) error {
+	must(t, inViews(t.Context(), db, 3, func(views []*txntest.Snapshot) error {
 		if err := check(views[0]); err != nil {
 			return fmt.Errorf("at once: %w", err)
 		}
@@ -232,7 +232,7 @@ func TestView_afterAMillionAdds(t *testing.T) {
 		})
 		var errs []error
 		for range added { // while the next are added
-			errs = append(errs, txn.View(t.Context(), db, keys), check(views[0]))
+			errs = append(errs, txntest.View(t.Context(), db, keys), check(views[0]))
 		}
 		wg.Wait()
 		if err := errors.Join(errs...); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/internal/kvtest"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/txn"
@@ -72,7 +73,7 @@ func (s *unsynced) find(tx kv.Scope) error {
 // answers are the ways in which a transaction can answer that x is there.
 var answers = map[string]func(t *testing.T, s *unsynced, level kv.Durability){
 	"error": func(t *testing.T, s *unsynced, level kv.Durability) {
-		if err := txn.Update(t.Context(), s.DB, level, func(tx *txn.Tx) error { return s.find(tx) }); !errors.Is(err, errDuplicate) {
+		if err := txntest.Update(t.Context(), s.DB, level, func(tx *txntest.Tx) error { return s.find(tx) }); !errors.Is(err, errDuplicate) {
 			t.Errorf("Update = %v", err)
 		}
 	},
@@ -82,13 +83,13 @@ var answers = map[string]func(t *testing.T, s *unsynced, level kv.Durability){
 				t.Error("no panic")
 			}
 		}()
-		_ = txn.Update(t.Context(), s.DB, level, func(tx *txn.Tx) error { panic(s.find(tx)) })
+		_ = txntest.Update(t.Context(), s.DB, level, func(tx *txntest.Tx) error { panic(s.find(tx)) })
 	},
 	"end of the goroutine": func(t *testing.T, s *unsynced, level kv.Durability) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = txn.Update(context.Background(), s.DB, level, func(tx *txn.Tx) error {
+			_ = txntest.Update(context.Background(), s.DB, level, func(tx *txntest.Tx) error {
 				if errors.Is(s.find(tx), errDuplicate) {
 					runtime.Goexit()
 				}
@@ -100,7 +101,7 @@ var answers = map[string]func(t *testing.T, s *unsynced, level kv.Durability){
 	},
 	"error after the context's end": func(t *testing.T, s *unsynced, level kv.Durability) {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := txn.Update(ctx, s.DB, level, func(tx *txn.Tx) error {
+		err := txntest.Update(ctx, s.DB, level, func(tx *txntest.Tx) error {
 			defer cancel()
 			return s.find(tx)
 		})
@@ -109,7 +110,7 @@ var answers = map[string]func(t *testing.T, s *unsynced, level kv.Durability){
 		}
 	},
 	"commit that is too large": func(t *testing.T, s *unsynced, level kv.Durability) {
-		err := txn.Update(t.Context(), s.DB, level, func(tx *txn.Tx) error {
+		err := txntest.Update(t.Context(), s.DB, level, func(tx *txntest.Tx) error {
 			if err := s.find(tx); !errors.Is(err, errDuplicate) {
 				return err
 			}
@@ -125,7 +126,7 @@ var answers = map[string]func(t *testing.T, s *unsynced, level kv.Durability){
 		}
 	},
 	"no change": func(t *testing.T, s *unsynced, level kv.Durability) {
-		must(t, txn.Update(t.Context(), s.DB, level, func(tx *txn.Tx) error {
+		must(t, txntest.Update(t.Context(), s.DB, level, func(tx *txntest.Tx) error {
 			if err := s.find(tx); !errors.Is(err, errDuplicate) {
 				return err
 			}
@@ -133,7 +134,7 @@ var answers = map[string]func(t *testing.T, s *unsynced, level kv.Durability){
 		}))
 	},
 	"rollback": func(t *testing.T, s *unsynced, level kv.Durability) {
-		tx, err := txn.Begin(t.Context(), s.DB, level)
+		tx, err := txntest.Begin(t.Context(), s.DB, level)
 		must(t, err)
 		if err := s.find(tx); !errors.Is(err, errDuplicate) {
 			t.Error(err)

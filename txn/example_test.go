@@ -2,7 +2,6 @@ package txn_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 
@@ -21,67 +20,6 @@ func inMemory() *kv.DB {
 		log.Fatal(err)
 	}
 	return db
-}
-
-// A row and its entry in a filter are written together. An error undoes both.
-func ExampleUpdate() {
-	db := inMemory()
-	defer db.Close()
-	ctx := context.Background()
-	orders := bloomext.New(db, "orders")
-	if err := orders.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.001}); err != nil {
-		log.Fatal(err)
-	}
-	errNoRow := errors.New("an order without a row")
-	insert := func(id, row string) error {
-		return txn.Update(ctx, db, kv.Always, func(tx *txn.Tx) error {
-			if _, err := orders.In(tx).Add([]byte(id)); err != nil {
-				return err
-			}
-			if row == "" {
-				return errNoRow
-			}
-			return tx.Set("order:"+id, []byte(row))
-		})
-	}
-	fmt.Println(insert("17", "two apples"))
-	fmt.Println(insert("18", ""))
-	for _, id := range []string{"17", "18"} {
-		known, err := orders.MayContain([]byte(id))
-		fmt.Println(id, known, err)
-	}
-	// Output:
-	// <nil>
-	// an order without a row
-	// 17 true <nil>
-	// 18 false <nil>
-}
-
-// A snapshot is of one moment: later writes are not in it.
-func ExampleView() {
-	db := inMemory()
-	defer db.Close()
-	fruit := []byte("fruit")
-	set := func(value string) {
-		if _, err := db.Set(kv.Always, fruit, []byte(value), kv.SetOptions{}); err != nil {
-			log.Fatal(err)
-		}
-	}
-	set("apple")
-	err := txn.View(context.Background(), db, func(s *txn.Snapshot) error {
-		set("pear") // does not wait for the view
-		value, err := s.Get("fruit")
-		fmt.Printf("in the view: %s\n", value)
-		return err
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	value, err := db.Get(fruit)
-	fmt.Printf("in the store: %s %v\n", value, err)
-	// Output:
-	// in the view: apple
-	// in the store: pear <nil>
 }
 
 // The commands of Redis in two sessions; a server has one for each connection. EXEC runs the queued commands as one

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // ticking is a clock that advances by a millisecond each time it is read.
@@ -74,7 +74,7 @@ func TestMoment(t *testing.T) {
 			return told
 		},
 		"Update": func(t *testing.T) (told string) {
-			must(t, txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
+			must(t, txntest.Update(context.Background(), db, kv.NoSync, func(tx *txntest.Tx) error {
 				return errors.Join(
 					tx.Scope().Read(func(r kv.Reader) error { return lookups(r.Lookup, keys, &told) }),
 					tx.Scope().Write(func(w *kv.Writer) error { return lookups(w.Object, keys, &told) }))

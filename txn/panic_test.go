@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // panics has a command that stages a change and panics.
@@ -76,24 +76,24 @@ func TestPanic_inWrite(t *testing.T) {
 	c.do("EXISTS other", "(integer) 0")
 	goesOn("EXEC")
 
-	update := func(f func(tx *txn.Tx)) func() {
+	update := func(f func(tx *txntest.Tx)) func() {
 		return func() {
-			_ = txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
+			_ = txntest.Update(context.Background(), db, kv.NoSync, func(tx *txntest.Tx) error {
 				must(t, tx.Set("k", []byte("half")))
 				f(tx)
 				return nil
 			})
 		}
 	}
-	panicsIn(t, "a transaction", update(func(*txn.Tx) { panic("no") }))
+	panicsIn(t, "a transaction", update(func(*txntest.Tx) { panic("no") }))
 	goesOn("a transaction")
-	panicsIn(t, "the end of a goroutine in a transaction", update(func(*txn.Tx) { runtime.Goexit() }))
+	panicsIn(t, "the end of a goroutine in a transaction", update(func(*txntest.Tx) { runtime.Goexit() }))
 	goesOn("the end of a goroutine in a transaction")
 	panicsIn(t, "a lookup", func() { _ = db.Read(func(kv.Reader) error { panic("no") }) })
-	panicsIn(t, "a lookup in a transaction", update(func(tx *txn.Tx) { _ = tx.Read(func(kv.Reader) error { panic("no") }) }))
+	panicsIn(t, "a lookup in a transaction", update(func(tx *txntest.Tx) { _ = tx.Read(func(kv.Reader) error { panic("no") }) }))
 	goesOn("a lookup")
 
-	must(t, txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
+	must(t, txntest.Update(context.Background(), db, kv.NoSync, func(tx *txntest.Tx) error {
 		if err := seen.In(tx).Merge(t.Context(), seen.In(tx), nil); err == nil || !strings.Contains(err.Error(), "source 1 is nil") {
 			t.Errorf("Merge of nil in a transaction = %v", err)
 		}
@@ -109,7 +109,7 @@ func TestPanic_inWrite(t *testing.T) {
 func TestPanic_recoveredInside(t *testing.T) {
 	db := open(t, kv.Options{Modules: coreext.With(panics())})
 	s := module.NewSession(db)
-	must(t, txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
+	must(t, txntest.Update(context.Background(), db, kv.NoSync, func(tx *txntest.Tx) error {
 		must(t, tx.Set("k", []byte("before")))
 		func() {
 			defer func() { _ = recover() }()

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // A change that fails leaves the transaction as it was before, whatever the change did and earlier ones staged.
@@ -42,7 +42,7 @@ func TestTx_takenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := open(t, kv.Options{})
 			seen := reserve(t, db, "seen", 10_000)
-			update(t, db, func(tx *txn.Tx) error {
+			update(t, db, func(tx *txntest.Tx) error {
 				in := seen.In(tx)
 				must(t, tx.Set("row", []byte("1")))
 				_, err := in.Add([]byte("a"))
@@ -84,7 +84,7 @@ func TestTx_takenBack_many(t *testing.T) {
 		items[i] = []byte{byte(i)}
 	}
 	refused := errors.New("refused")
-	update(t, db, func(tx *txn.Tx) error {
+	update(t, db, func(tx *txntest.Tx) error {
 		in := seen.In(tx)
 		half := items[:50]
 		_, err := in.AddMany(half, make([]bool, 50))
@@ -120,11 +120,11 @@ func TestTx_ends(t *testing.T) {
 	db := open(t, kv.Options{})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := txn.Begin(gone, db, kv.NoSync); !errors.Is(err, context.Canceled) || errors.Is(err, kv.ErrEnded) {
+	if _, err := txntest.Begin(gone, db, kv.NoSync); !errors.Is(err, context.Canceled) || errors.Is(err, kv.ErrEnded) {
 		t.Errorf("Begin = %v, want %v", err, context.Canceled)
 	}
-	var view *txn.Snapshot
-	must(t, txn.View(t.Context(), db, func(s *txn.Snapshot) error {
+	var view *txntest.Snapshot
+	must(t, txntest.View(t.Context(), db, func(s *txntest.Snapshot) error {
 		view = s
 		return nil
 	}))

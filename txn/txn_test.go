@@ -15,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -60,16 +61,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func update(t testing.TB, db *kv.DB, f func(*txn.Tx) error) {
+func update(t testing.TB, db *kv.DB, f func(*txntest.Tx) error) {
 	t.Helper()
-	must(t, txn.Update(t.Context(), db, kv.DurabilityDefault, f))
+	must(t, txntest.Update(t.Context(), db, kv.DurabilityDefault, f))
 }
 
 // A row and its filter entry change together, and the transaction reads them back before the commit.
 func TestUpdate(t *testing.T) {
 	db := open(t, kv.Options{})
 	seen := reserve(t, db, "seen", 100)
-	update(t, db, func(tx *txn.Tx) error {
+	update(t, db, func(tx *txntest.Tx) error {
 		in := seen.In(tx)
 		for _, want := range []bool{true, false} {
 			if isNew, err := in.Add([]byte("a")); isNew != want || err != nil {
@@ -111,7 +112,7 @@ func TestUpdate_rolledBack(t *testing.T) {
 	db := open(t, kv.Options{})
 	seen := reserve(t, db, "seen", 10)
 	failure := errors.New("no")
-	change := func(tx *txn.Tx) {
+	change := func(tx *txntest.Tx) {
 		items := make([]uint64, 50) // it grows
 		for i := range items {
 			items[i] = uint64(i)
@@ -122,7 +123,7 @@ func TestUpdate_rolledBack(t *testing.T) {
 		must(t, tx.Set("row", nil))
 		must(t, tx.Rename("seen", "moved"))
 	}
-	err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error { change(tx); return failure })
+	err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error { change(tx); return failure })
 	if !errors.Is(err, failure) {
 		t.Errorf("Update = %v, want the function's error", err)
 	}
@@ -132,7 +133,7 @@ func TestUpdate_rolledBack(t *testing.T) {
 				t.Error("the panic was swallowed")
 			}
 		}()
-		_ = txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error { change(tx); panic("no") })
+		_ = txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error { change(tx); panic("no") })
 	}()
 	if n, _ := db.Size(); n != 1 {
 		t.Errorf("%d keys, want 1", n)
@@ -159,7 +160,7 @@ func TestTx_errorInside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	update(t, db, func(tx *txn.Tx) error {
+	update(t, db, func(tx *txntest.Tx) error {
 		must(t, tx.Set("n", []byte("1")))
 		for i := range uint64(40) {
 			if _, err := a.In(tx).Add(scalableext.Uint64(1000 + i)); err != nil {
@@ -195,14 +196,14 @@ func TestTx_errorInside(t *testing.T) {
 
 func TestTx_misuse(t *testing.T) {
 	db := open(t, kv.Options{})
-	var leaked *txn.Tx
+	var leaked *txntest.Tx
 	seen := reserve(t, db, "seen", 10)
-	update(t, db, func(tx *txn.Tx) error {
+	update(t, db, func(tx *txntest.Tx) error {
 		leaked = tx
-		if err := txn.Update(tx.Context(), db, kv.NoSync, nil); !errors.Is(err, txn.ErrNested) {
+		if err := txntest.Update(tx.Context(), db, kv.NoSync, nil); !errors.Is(err, kv.ErrNested) {
 			t.Errorf("Update inside = %v, want ErrNested", err)
 		}
-		if err := txn.View(tx.Context(), db, nil); !errors.Is(err, txn.ErrNested) {
+		if err := txntest.View(tx.Context(), db, nil); !errors.Is(err, kv.ErrNested) {
 			t.Errorf("View inside = %v, want ErrNested", err)
 		}
 		return nil
@@ -216,14 +217,14 @@ func TestTx_misuse(t *testing.T) {
 	if ok, err := seen.In(leaked).MayContain([]byte("x")); !ok || !errors.Is(err, kv.ErrEnded) {
 		t.Errorf("MayContain after the end = %v, %v, want true with ErrEnded", ok, err)
 	}
-	must(t, txn.View(t.Context(), db, func(s *txn.Snapshot) error {
+	must(t, txntest.View(t.Context(), db, func(s *txntest.Snapshot) error {
 		if _, err := seen.In(s).Add([]byte("x")); !errors.Is(err, kv.ErrReadOnly) {
 			t.Errorf("Add in a view = %v, want ErrReadOnly", err)
 		}
 		return nil
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
-	forgotten, err := txn.Begin(ctx, db, kv.NoSync)
+	forgotten, err := txntest.Begin(ctx, db, kv.NoSync)
 	must(t, err)
 	must(t, forgotten.Set("k", nil))
 	cancel() // rolls back; else this would wait for ever
@@ -232,13 +233,13 @@ func TestTx_misuse(t *testing.T) {
 	if err := forgotten.Commit(); !errors.Is(err, kv.ErrEnded) || !errors.Is(err, context.Canceled) {
 		t.Errorf("Commit after the context's end = %v, want ErrEnded and why", err)
 	}
-	forgotten, err = txn.Begin(t.Context(), db, kv.NoSync)
+	forgotten, err = txntest.Begin(t.Context(), db, kv.NoSync)
 	must(t, err)
 	must(t, db.Close())
 	if err := forgotten.Set("k", nil); !errors.Is(err, kv.ErrClosed) {
 		t.Errorf("Set after Close = %v, want ErrClosed", err)
 	}
-	if err := txn.Update(t.Context(), db, kv.NoSync, nil); !errors.Is(err, kv.ErrClosed) {
+	if err := txntest.Update(t.Context(), db, kv.NoSync, nil); !errors.Is(err, kv.ErrClosed) {
 		t.Errorf("Update after Close = %v, want ErrClosed", err)
 	}
 }
@@ -266,7 +267,7 @@ func TestView(t *testing.T) {
 			}
 		}
 		set("a", "old")
-		must(t, txn.View(t.Context(), db, func(s *txn.Snapshot) error {
+		must(t, txntest.View(t.Context(), db, func(s *txntest.Snapshot) error {
 			in := seen.In(s)
 			check := func() {
 				t.Helper()
@@ -322,7 +323,7 @@ func TestView_consistent(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for i := 0; !done.Load(); i = (i + 1) % rows {
-				err := txn.View(t.Context(), db, func(s *txn.Snapshot) error {
+				err := txntest.View(t.Context(), db, func(s *txntest.Snapshot) error {
 					known, err := seen.In(s).MayContain(scalableext.Uint64(uint64(i)))
 					if err != nil {
 						return err
@@ -341,7 +342,7 @@ func TestView_consistent(t *testing.T) {
 		})
 	}
 	for i := range rows {
-		update(t, db, func(tx *txn.Tx) error {
+		update(t, db, func(tx *txntest.Tx) error {
 			if _, err := seen.In(tx).Add(scalableext.Uint64(uint64(i))); err != nil {
 				return err
 			}
@@ -359,7 +360,7 @@ func TestUpdate_serializable(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 300 {
-				err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+				err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 					n, err := tx.Incr("a", 1)
 					if err != nil {
 						return err
@@ -577,7 +578,7 @@ func TestView_timeToLive(t *testing.T) {
 	db := open(t, kv.Options{Clock: func() time.Time { return time.UnixMilli(1_700_000_000_000 + passed.Load()) }})
 	s := module.NewSession(db)
 	client{t, s}.do("SET k 1 PX 10000", "OK")
-	err := txn.View(t.Context(), db, func(snap *txn.Snapshot) error {
+	err := txntest.View(t.Context(), db, func(snap *txntest.Snapshot) error {
 		passed.Add(20_000)
 		for name, want := range map[string]int64{"TTL": 10, "PTTL": 10_000, "EXPIRETIME": 1_700_000_010, "PEXPIRETIME": 1_700_000_010_000} {
 			for _, cmd := range module.Of(db).Commands() {

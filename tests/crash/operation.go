@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/sievekv/sievekv/bitmapext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
-	"github.com/sievekv/sievekv/txn"
 )
 
 var background = context.Background()
@@ -376,7 +376,7 @@ func (w *worker) do(level kv.Durability, how int, list []operation) error {
 	case len(list) == 1 && how%3 == 1:
 		return do(w.session(level), list[0].words, list[0].want)
 	case how%2 == 0:
-		return txn.Update(background, w.db, level, func(tx *txn.Tx) error {
+		return txntest.Update(background, w.db, level, func(tx *txntest.Tx) error {
 			for _, o := range list {
 				if err := o.api(api{db: w.db, tx: tx}); err != nil {
 					return fmt.Errorf("%s: %w", o, err)

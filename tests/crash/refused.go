@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // Transactions that come to nothing: they end in an error, in a panic, by DISCARD, or as EXEC refuses them. They
@@ -45,7 +45,7 @@ func (w *worker) refuse(list []operation) {
 }
 
 // stageAll runs operations in a transaction, after a look at all keys of the worker.
-func (w *worker) stageAll(tx *txn.Tx, list []operation) error {
+func (w *worker) stageAll(tx *txntest.Tx, list []operation) error {
 	if _, err := tx.Exists(w.own.keys...); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (w *worker) stageAll(tx *txn.Tx, list []operation) error {
 }
 
 func (w *worker) refuseByError(level kv.Durability, list []operation) (read bool, err error) {
-	err = txn.Update(background, w.db, level, func(tx *txn.Tx) error {
+	err = txntest.Update(background, w.db, level, func(tx *txntest.Tx) error {
 		if err := w.stageAll(tx, list); err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (w *worker) refuseByError(level kv.Durability, list []operation) (read bool
 // refuseByPanic promises nothing of what was read: there is no answer.
 func (w *worker) refuseByPanic(level kv.Durability, list []operation) (read bool, err error) {
 	defer w.recoverOwn(&err)
-	return false, txn.Update(background, w.db, level, func(tx *txn.Tx) error {
+	return false, txntest.Update(background, w.db, level, func(tx *txntest.Tx) error {
 		if err := w.stageAll(tx, list); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (w *worker) refuseChangeByPanic(level kv.Durability, list []operation) (rea
 		defer w.recoverOwn(&err)
 		return false, w.db.Write(level, [][]byte{key}, change)
 	}
-	err = txn.Update(background, w.db, level, func(tx *txn.Tx) error {
+	err = txntest.Update(background, w.db, level, func(tx *txntest.Tx) error {
 		err := func() (err error) {
 			defer w.recoverOwn(&err)
 			return tx.Write(change)

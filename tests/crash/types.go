@@ -8,9 +8,9 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // rate is so low that no item is ever found that was not added. That of cuckoo filters with buckets of four cannot be
@@ -194,7 +194,7 @@ func countingConfig(capacity uint64, expansion uint32) countingext.Config {
 type api struct {
 	db    *kv.DB
 	level kv.Durability
-	tx    *txn.Tx // nil outside
+	tx    *txntest.Tx // nil outside
 }
 
 func (a api) bloom(key string) *bloomext.Filter {

@@ -20,6 +20,7 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
@@ -404,7 +405,7 @@ func (w *worker) createCuckoo(
 			return errors.Join(err, expect(err != nil || !slices.Contains(added, false), "a new item was found"))
 		})
 	}
-	return txn.Update(background, w.db, level, func(tx *txn.Tx) error {
+	return txntest.Update(background, w.db, level, func(tx *txntest.Tx) error {
 		f := cuckooext.New(w.db, key).In(tx)
 		if err := f.Reserve(cuckooConfig(capacity, expansion)); err != nil {
 			return err
@@ -435,7 +436,7 @@ func (w *worker) createCounting(
 
 // addAndDelete adds an item once more to a counting filter, and deletes it once.
 func (w *worker) addAndDelete(level kv.Durability, key string, item []byte) error {
-	return txn.Update(background, w.db, level, func(tx *txn.Tx) error {
+	return txntest.Update(background, w.db, level, func(tx *txntest.Tx) error {
 		f := countingext.New(w.db, key).In(tx)
 		added, err := f.Add(item)
 		if err = errors.Join(err, expect(!added, "an item was forgotten")); err != nil {

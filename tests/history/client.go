@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // maxClients is the most clients of a history.
@@ -209,7 +209,7 @@ func (c *client) update(ctx context.Context, group int, kind Kind) error {
 	}
 	level := c.level()
 	return c.record(group, kind, nil, func(op *Operation) error {
-		err := txn.Update(ctx, c.db, level, func(tx *txn.Tx) error {
+		err := txntest.Update(ctx, c.db, level, func(tx *txntest.Tx) error {
 			c.inside(ctx, op, group, commands, tx)
 			if kind == Rollback {
 				return errRollback
@@ -227,7 +227,7 @@ func (c *client) update(ctx context.Context, group int, kind Kind) error {
 func (c *client) compareAndSet(ctx context.Context, group int) error {
 	level := c.level()
 	return c.record(group, Update, nil, func(op *Operation) error {
-		return txn.Update(ctx, c.db, level, func(tx *txn.Tx) error {
+		return txntest.Update(ctx, c.db, level, func(tx *txntest.Tx) error {
 			c.inside(ctx, op, group, []Command{{Type: text{}, Name: "GET", Keys: []int{4}}}, tx)
 			c.inside(ctx, op, group, []Command{incremented(op.Replies[0])}, tx)
 			return nil
@@ -250,7 +250,7 @@ func (c *client) view(ctx context.Context, group int) error {
 		commands[i] = c.read()
 	}
 	return c.record(group, View, nil, func(op *Operation) error {
-		return txn.View(ctx, c.db, func(s *txn.Snapshot) error {
+		return txntest.View(ctx, c.db, func(s *txntest.Snapshot) error {
 			c.inside(ctx, op, group, commands, s)
 			return nil
 		})

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // A history has groups of keys. No command but FLUSHALL touches keys of two groups, so
@@ -114,7 +114,7 @@ func doAny(ctx context.Context, db *kv.DB, c Command, names []string, level kv.D
 	var n int
 	var err error
 	switch s := scope.(type) {
-	case *txn.Tx:
+	case *txntest.Tx:
 		switch c.Name {
 		case "DEL":
 			n, err = s.Delete(names...)
@@ -125,7 +125,7 @@ func doAny(ctx context.Context, db *kv.DB, c Command, names []string, level kv.D
 		default:
 			return "", false
 		}
-	case *txn.Snapshot:
+	case *txntest.Snapshot:
 		if c.Name != "EXISTS" {
 			return "", false
 		}

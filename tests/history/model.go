@@ -14,9 +14,9 @@ type Kind uint8
 // The kinds of operations.
 const (
 	Plain    Kind = iota // one command, outside of transactions
-	Update               // txn.Update
-	Rollback             // txn.Update that ends with an error of its own
-	View                 // txn.View
+	Update               // txntest.Update
+	Rollback             // txntest.Update that ends with an error of its own
+	View                 // txntest.View
 	Exec                 // MULTI, the commands, EXEC
 	Watch                // WATCH of the keys of one command
 )

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // text is the string: as a value, the string.
@@ -186,9 +186,9 @@ func (h textHandle) Do(c Command, level kv.Durability, scope kv.Scope) (string, 
 	switch s := scope.(type) {
 	case nil:
 		reply, err = h.direct(c, level)
-	case *txn.Tx:
+	case *txntest.Tx:
 		reply, err = h.inside(c, s)
-	case *txn.Snapshot:
+	case *txntest.Snapshot:
 		reply, err = got(s.Get(h.key))
 	}
 	if err != nil {
@@ -221,7 +221,7 @@ func (h textHandle) direct(c Command, level kv.Durability) (string, error) {
 	return setReply(c, done), err
 }
 
-func (h textHandle) inside(c Command, tx *txn.Tx) (string, error) {
+func (h textHandle) inside(c Command, tx *txntest.Tx) (string, error) {
 	switch c.Name {
 	case "GET":
 		return got(tx.Get(h.key))

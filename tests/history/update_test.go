@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/internal/txntest"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // Adds to one filter by a transaction, too, are seen all or none.
@@ -25,7 +25,7 @@ func TestUpdate_oneFilter(t *testing.T) {
 	wg.Go(func() {
 		for r := range rounds {
 			round.Store(int64(r))
-			err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+			err := txntest.Update(t.Context(), db, kv.NoSync, func(tx *txntest.Tx) error {
 				for i := range items {
 					if _, err := seen.In(tx).Add([]byte(item(r, i))); err != nil {
 						return err

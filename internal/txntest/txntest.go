@@ -1,21 +1,6 @@
-// Package txn runs many reads and writes as one: a filter and the data it guards change together or not at all, and
-// can be read as of one moment. It is for programs that use package kv itself; the type DB of package sievekv has its
-// own Update and View.
-//
-//	seen := bloomext.New(db, "seen")
-//	...
-//	err := txn.Update(ctx, db, kv.Always, func(tx *txn.Tx) error {
-//		isNew, err := seen.In(tx).AddString("order:17")
-//		...
-//		return tx.Set("order:17", row)
-//	})
-//
-// Update is serializable: its writes are one commit, no other write of the store comes between its reads and that
-// commit, and it reads what it has written. Other readers see the store as before until the commit, and then all of
-// it. View reads the store as of one commit, however long it takes, and makes no writer wait.
-//
-// The package's module has the commands MULTI, EXEC, DISCARD, WATCH and UNWATCH.
-package txn
+// Package txntest is for tests: it runs transactions of package kv, as package sievekv does, on stores that have only some of
+// the modules.
+package txntest
 
 import (
 	"context"
@@ -23,9 +8,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 )
-
-// ErrNested is returned by Update, View and Begin if their context is a transaction's: they would wait for themselves.
-var ErrNested = kv.ErrNested
 
 // Tx is a transaction that writes. The method In of a handle binds the handle to it. Several goroutines may use it,
 // one at a time, until the function of Update returns; later uses return kv.ErrEnded.

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -78,8 +77,11 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 	return dirsync.Sync(parent)
 }
 
-// fileName matches names that lead to no other directory.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
+// isPlain reports whether a name leads to no other directory.
+func isPlain(name string) bool {
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	return name != "" && len(name) <= 100 && name[0] != '.' && strings.Trim(name, allowed) == ""
+}
 
 // extract writes the files of an archive to a directory, in the order of the archive, in which the file comes last that
 // makes the directory a store.
@@ -108,7 +110,7 @@ func extract(ctx context.Context, archive io.Reader, dir string) error {
 			}
 			return dirsync.Sync(dir)
 		}
-		if entry.Typeflag != tar.TypeReg || isSparse(entry) || !fileName.MatchString(entry.Name) || !files.LooksLikePart(entry.Name) {
+		if entry.Typeflag != tar.TypeReg || isSparse(entry) || !isPlain(entry.Name) || !files.LooksLikePart(entry.Name) {
 			return fmt.Errorf("%w: entry %q is no file of a store", ErrArchive, entry.Name)
 		}
 		sum, err := extractFile(ctx, from, r, filepath.Join(dir, entry.Name))

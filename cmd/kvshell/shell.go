@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -103,7 +104,7 @@ func (sh *shell) tell(err error) {
 		sh.stderr.Error(sh.name + "interrupted")
 	default:
 		plain := strings.ReplaceAll(strings.TrimSpace(text.Plain(err.Error())), "\n", "; ")
-		plain = optionNames.ReplaceAllString(plain, "")
+		plain = optionNames().ReplaceAllString(plain, "")
 		if sh.address == nil {
 			plain = strings.ReplaceAll(plain, "(max-filter-bytes)", "(--max-filter-bytes)")
 		}
@@ -113,7 +114,9 @@ func (sh *shell) tell(err error) {
 
 // optionNames matches the names of options in errors of package kv. They are for Go programs: users of the shell know
 // flags.
-var optionNames = regexp.MustCompile(` \((a quarter of |7/32 of )?Options\.\w+\)`)
+var optionNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(` \((a quarter of |7/32 of )?Options\.\w+\)`)
+})
 
 // rootCommand returns the grammar of the command line. Cobra finds own words and their flags. If the first word is
 // none of them, all words are a command of the store.

@@ -7,6 +7,8 @@
 package residency
 
 import (
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +22,12 @@ type Resident interface{ Drop() }
 // Residency governs the things that share a budget. Any goroutine may call its methods; none may be called after Close
 // began.
 type Residency struct {
-	cache *ristretto.Cache[uint64, Resident]
+	budget int64
+
+	// The cache is made when the first thing is put. Its counters take more time to make and to clear than all else that a
+	// process does which opens a store for one string.
+	make  func() *ristretto.Cache[uint64, Resident]
+	cache atomic.Pointer[ristretto.Cache[uint64, Resident]] // nil until then
 
 	// sample is compared with the low bits of hashes, see Sampled. Resample changes it, so that no hash is always chosen
 	// and none never.
@@ -52,10 +59,18 @@ func touchCounters(budget int64) int64 {
 
 // New returns a Residency that keeps at most budget bytes in memory.
 func New(budget int64) (*Residency, error) {
-	r := &Residency{loads: make(chan struct{}, maxLoads)}
+	if budget <= 0 {
+		return nil, fmt.Errorf("a budget of %d bytes, want more than 0", budget)
+	}
+	r := &Residency{budget: budget, loads: make(chan struct{}, maxLoads)}
+	r.make = sync.OnceValue(r.newCache)
+	return r, nil
+}
+
+func (r *Residency) newCache() *ristretto.Cache[uint64, Resident] {
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, Resident]{
-		NumCounters:        touchCounters(budget),
-		MaxCost:            budget,
+		NumCounters:        touchCounters(r.budget),
+		MaxCost:            r.budget,
 		BufferItems:        64,
 		IgnoreInternalCost: true,
 		OnEvict:            func(*ristretto.Item[Resident]) { r.evicted.Add(1) },
@@ -66,12 +81,15 @@ func New(budget int64) (*Residency, error) {
 			}
 		},
 	})
-	r.cache = cache
-	return r, err
+	if err != nil {
+		panic(err) // it is about the numbers above, all of which are more than 0
+	}
+	r.cache.Store(cache)
+	return cache
 }
 
 // Close ends the Residency. It may drop things or not.
-func (r *Residency) Close() { r.cache.Close() }
+func (r *Residency) Close() { r.cache.Load().Close() }
 
 // Mix returns h with its bits mixed, for keys. If the keys of two things collide, one of them leaves memory; nothing else
 // happens.
@@ -86,7 +104,7 @@ func Mix(h uint64) uint64 {
 // Put announces a thing in memory that takes the given bytes. If another thing has the key, that one is dropped. If
 // there is no room for the thing, it is dropped itself, perhaps before Put returns.
 func (r *Residency) Put(key uint64, v Resident, bytes int64) {
-	if !r.cache.Set(key, v, bytes+entryOverhead) {
+	if !r.make().Set(key, v, bytes+entryOverhead) {
 		v.Drop() // OnExit is not called for what Set refuses
 	}
 }
@@ -94,8 +112,9 @@ func (r *Residency) Put(key uint64, v Resident, bytes int64) {
 // Remove drops a thing, and forgets it unless another thing has the key by now: an object that was closed and opened again
 // uses the same keys.
 func (r *Residency) Remove(key uint64, v Resident) {
-	if now, ok := r.cache.Get(key); ok && now == v {
-		r.cache.Del(key)
+	cache := r.cache.Load()
+	if now, ok := cache.Get(key); ok && now == v {
+		cache.Del(key)
 		return
 	}
 	v.Drop()
@@ -110,7 +129,7 @@ func (r *Residency) Await() {
 }
 
 // Wait waits until all that was put is counted. The caller holds no lock that Drop takes.
-func (r *Residency) Wait() { r.cache.Wait() }
+func (r *Residency) Wait() { r.cache.Load().Wait() }
 
 // Sampled reports whether a lookup of an item with hash h counts as a touch: one in 1024 does. A touch takes half a
 // microsecond, which at this rate adds little to a lookup of 15 ns.
@@ -131,7 +150,7 @@ func (r *Residency) Counted(h uint64) bool {
 func (r *Residency) Resample() { r.sample.Store(Mix(uint64(time.Now().UnixNano()))) }
 
 // Touch counts a use of what is under a key. What is used often stays.
-func (r *Residency) Touch(key uint64) { r.cache.Get(key) }
+func (r *Residency) Touch(key uint64) { r.cache.Load().Get(key) }
 
 // BeginLoad waits while 32 loads are in flight. Each of them holds memory that is not counted yet.
 func (r *Residency) BeginLoad() { r.loads <- struct{}{} }
@@ -140,10 +159,15 @@ func (r *Residency) BeginLoad() { r.loads <- struct{}{} }
 func (r *Residency) EndLoad() { <-r.loads }
 
 // Budget returns the most bytes that may be counted.
-func (r *Residency) Budget() int64 { return r.cache.MaxCost() }
+func (r *Residency) Budget() int64 { return r.budget }
 
 // Used returns the bytes that are counted now, with 200 for each thing.
-func (r *Residency) Used() int64 { return r.cache.MaxCost() - r.cache.RemainingCost() }
+func (r *Residency) Used() int64 {
+	if cache := r.cache.Load(); cache != nil {
+		return r.budget - cache.RemainingCost()
+	}
+	return 0
+}
 
 // Evicted is how many things had to go since New or since it was set to 0.
 func (r *Residency) Evicted() *atomic.Uint64 { return &r.evicted }

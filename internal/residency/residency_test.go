@@ -151,3 +151,24 @@ func TestTouchCounters(t *testing.T) {
 		}
 	}
 }
+
+// Until something is put there is no cache, and nothing is counted.
+func TestResidency_empty(t *testing.T) {
+	r := open(t, 1<<20)
+	var x thing
+	r.Touch(1)
+	r.Await()
+	r.Wait()
+	r.Remove(1, &x)
+	if !x.dropped() || r.Used() != 0 || r.Budget() != 1<<20 || r.cache.Load() != nil {
+		t.Errorf("dropped: %v; %d bytes of %d are counted; the cache is %v", x.dropped(), r.Used(), r.Budget(), r.cache.Load())
+	}
+	r.Put(1, &x, 100)
+	r.Wait()
+	if r.Used() != 100+entryOverhead {
+		t.Errorf("%d bytes are counted", r.Used())
+	}
+	if _, err := New(0); err == nil {
+		t.Error("a budget of 0 bytes is accepted")
+	}
+}

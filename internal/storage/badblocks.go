@@ -54,18 +54,18 @@ const (
 
 // Pebble's errors tell the place in their text alone.
 var (
-	blockError  = regexp.MustCompile(`\bblock (\d+)/\d+: `)
-	footerError = regexp.MustCompile(`\binvalid table\b`)
+	blockError  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bblock (\d+)/\d+: `) })
+	footerError = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\binvalid table\b`) })
 )
 
 // placeOf returns the offset of the damage that an error of Pebble is about.
 func placeOf(message string) int64 {
-	if m := blockError.FindStringSubmatch(message); m != nil {
+	if m := blockError().FindStringSubmatch(message); m != nil {
 		if at, err := strconv.ParseInt(m[1], 10, 64); err == nil {
 			return at
 		}
 	}
-	if footerError.MatchString(message) {
+	if footerError().MatchString(message) {
 		return allOfTable
 	}
 	return elsewhere

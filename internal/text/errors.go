@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // DetailCarrier is how texts of Pebble's errors of damaged files end: with an error for programs, joined to the error for
@@ -14,11 +15,11 @@ const DetailCarrier = "\n<corruption detail carrier>"
 // without DetailCarrier. The names backup and salvage stay: they are commands of kvshell too.
 func Plain(text string) string {
 	text = strings.ReplaceAll(text, DetailCarrier, "")
-	return packageNames.ReplaceAllStringFunc(text, func(found string) string {
+	return packageNames().ReplaceAllStringFunc(text, func(found string) string {
 		if found[0] == '"' {
 			return found
 		}
-		return packageNames.FindStringSubmatch(found)[1]
+		return packageNames().FindStringSubmatch(found)[1]
 	})
 }
 
@@ -51,7 +52,9 @@ func (e otherText) Unwrap() error { return e.error }
 
 // packageNames matches a text in double quotes, or package names at the beginning of an error's text or of a wrapped
 // error's text. Its group is what comes before the names.
-var packageNames = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +
-	`sievekv|kv|block|freeze|remains|storage|module|resp|server|txn|guard|portable|dashboard|` +
-	`scalableext|bitmapext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
-	`): )+`)
+var packageNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +
+		`sievekv|kv|block|freeze|remains|storage|module|resp|server|txn|guard|portable|dashboard|` +
+		`scalableext|bitmapext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
+		`): )+`)
+})

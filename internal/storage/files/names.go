@@ -24,6 +24,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/internal/freeze"
@@ -40,11 +41,13 @@ var own = []string{
 
 // part matches the names that Pebble and a store give to files. When Pebble makes a database, it takes every file of
 // such a name for one of its own that is obsolete, and removes it.
-var part = regexp.MustCompile(`^(\d+(-\d+)?\.(log|sst|blob)|(MANIFEST|OPTIONS)-\d+|CURRENT|marker\..+|.+\.dbtmp|` +
-	`LOCK|` + freeze.BallastName + `|(` + freeze.SealName + `|` + format.SidecarName + `)(\.tmp)?)$`)
+var part = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\d+(-\d+)?\.(log|sst|blob)|(MANIFEST|OPTIONS)-\d+|CURRENT|marker\..+|.+\.dbtmp|` +
+		`LOCK|` + freeze.BallastName + `|(` + freeze.SealName + `|` + format.SidecarName + `)(\.tmp)?)$`)
+})
 
 // LooksLikePart reports whether a name is one that Pebble or a store may give to a file.
-func LooksLikePart(name string) bool { return part.MatchString(name) }
+func LooksLikePart(name string) bool { return part().MatchString(name) }
 
 // kind is a kind of files with a number in their names.
 type kind struct {

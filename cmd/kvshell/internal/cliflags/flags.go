@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -79,7 +80,9 @@ func (r rangeValue[T]) Set(text string) error {
 }
 
 // countForm is what a count looks like.
-var countForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?)([kKmMgGtT]?)$`)
+var countForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?)([kKmMgGtT]?)$`)
+})
 
 // countUnits are the powers of 1000 that a count's last letter stands for.
 var countUnits = map[string]int64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -89,7 +92,7 @@ var errCount = errors.New("must be a whole number, such as 64000, 64k, 1M or 1e6
 // parseCount reads a whole number that is at most most. It may have an exponent, as 1e6, or one of the units k, M, G
 // and T in either case, each a power of 1000. 1.5k is 1500.
 func parseCount(text string, most uint64) (uint64, error) {
-	parts := countForm.FindStringSubmatch(text)
+	parts := countForm().FindStringSubmatch(text)
 	if parts == nil {
 		return 0, errCount
 	}

@@ -35,6 +35,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // ErrDamaged is in the error about a file that is no RDB file, is cut, or was changed.
@@ -90,10 +91,10 @@ const (
 )
 
 // jones is the polynomial of the checksum. Redis computes it without inverting anything: see checksum.
-var jones = crc64.MakeTable(0x95ac9329ac4bc9b5)
+var jones = sync.OnceValue(func() *crc64.Table { return crc64.MakeTable(0x95ac9329ac4bc9b5) })
 
 // checksum adds p to the checksum of what comes before it.
-func checksum(sum uint64, p []byte) uint64 { return ^crc64.Update(^sum, jones, p) }
+func checksum(sum uint64, p []byte) uint64 { return ^crc64.Update(^sum, jones(), p) }
 
 // Reader reads a file from the beginning to the end.
 type Reader struct {

@@ -16,7 +16,7 @@
 //
 // Each own word has a file of its name: dedup.go, load.go, stats.go, top.go, plan.go, check.go, compact.go, backup.go,
 // export.go, serve.go, bench.go, help.go, completion.go, man.go, version.go; info.go describes a file of export,
-// pull.go has pull, push and import-rdb. The store's commands are run by command.go, which has one command,
+// pull.go has pull, push and import-rdb, whose work internal/migrate does. The store's commands are run by command.go, which has one command,
 // script.go, which has many, and prompt.go, where they are typed; watch.go has the flags in place of a command. All of these are methods of the shell. shell.go
 // has the shell and its flags, pipe.go opens, reads and writes what may be a pipe, store.go opens the store, executor.go
 // hides whether commands go to a store or to a server, format.go shows replies, hint.go has hints.
@@ -28,9 +28,7 @@
 //	filters     the types of filter as load, dedup and plan see them
 //	dedup       one run of dedup over its input
 //	load        one run of load over its input
-//	rdb         reads what a Redis stores: RDB files, and what DUMP returns
 //	serve       one run of serve
-//	transfer    copies strings and filters from RDB files, and between servers
 //	bench       one run of bench
 //	reference   makes docs/COMMANDS.md, and runs the examples in it
 //	report      what stats and plan print

@@ -17,8 +17,8 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/transfer"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
+	"github.com/sievekv/sievekv/internal/migrate"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -34,7 +34,7 @@ func (sh *shell) pushCommand() *cobra.Command {
 func (sh *shell) betweenServers(word, flag, short, long string) *cobra.Command {
 	var uri string
 	silence := cliflags.Seconds(time.Minute)
-	o := transfer.Options{OnConflict: transfer.Fail}
+	o := migrate.Options{OnConflict: migrate.Fail}
 	cmd := &cobra.Command{
 		Use:                   word + " --" + flag + " URI [flags]",
 		Short:                 short,
@@ -50,9 +50,9 @@ func (sh *shell) betweenServers(word, flag, short, long string) *cobra.Command {
 				fmt.Fprintln(sh.stderr, passwordWarning)
 			}
 			if sh.address != nil {
-				sh.address = sh.address.Bounded(time.Duration(silence), transfer.MostReplies)
+				sh.address = sh.address.Bounded(time.Duration(silence), migrate.MostReplies)
 			}
-			other = other.Bounded(time.Duration(silence), transfer.MostReplies)
+			other = other.Bounded(time.Duration(silence), migrate.MostReplies)
 			return sh.copyKeys(cmd.Context(), client.New(other, nil, sh.stderr), word == "push", o)
 		},
 	}
@@ -65,7 +65,7 @@ func (sh *shell) betweenServers(word, flag, short, long string) *cobra.Command {
 	return cmd
 }
 
-func registerCopy(cmd *cobra.Command, o *transfer.Options) {
+func registerCopy(cmd *cobra.Command, o *migrate.Options) {
 	cmd.Flags().Var(&o.OnConflict, "on-conflict", "what to do about a key that holds another value: fail, skip or replace")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "list what would be copied, and copy nothing; the target is not looked at; a terminal gets the first 100 keys")
 }
@@ -79,7 +79,7 @@ the store cannot take are named, and the exit code is 1.
   kvshell -d DIR pull --from redis://127.0.0.1:6379
   kvshell -d DIR pull --from redis://127.0.0.1:6379/2 --match 'seen:*' --prefix old:
 
-A key appears as a whole or not at all. A filter is loaded under its key with ` + transfer.Suffix + ` behind it, read back and compared
+A key appears as a whole or not at all. A filter is loaded under its key with ` + migrate.Suffix + ` behind it, read back and compared
 with what was sent, and then renamed; a filter that changes meanwhile is copied again, up to three times. A string that is too
 long for one SET comes piece by piece in the same way. Run a pull that was interrupted again: it passes over what is equal
 already, but for the time to live, which becomes that of the source. --on-conflict skip changes nothing of a key that exists.
@@ -98,7 +98,7 @@ server knows their bits: there they are named, and the exit code is 1.
 `
 
 func (sh *shell) importRDBCommand() *cobra.Command {
-	o := transfer.Options{OnConflict: transfer.Fail}
+	o := migrate.Options{OnConflict: migrate.Fail}
 	cmd := &cobra.Command{
 		Use:                   "import-rdb FILE|- [flags]",
 		Short:                 "Copies strings and filters of an RDB file of Redis",
@@ -128,7 +128,7 @@ directory for temporary files. RDB versions 1 to 15 are known, which are those o
 equal already, but for the time to live, which becomes that of the file. --on-conflict skip changes nothing of a key that exists.
 `
 
-func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options) (err error) {
+func (sh *shell) importRDB(ctx context.Context, name string, o migrate.Options) (err error) {
 	if err := sh.refuseInput("import-rdb", name); err != nil {
 		return err
 	}
@@ -153,8 +153,8 @@ func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options)
 	if err != nil {
 		return exit.WithCode(exit.Local, err)
 	}
-	return sh.copying(o, info.Size(), func(to transfer.Doer, o transfer.Options) (transfer.Report, error) {
-		return transfer.Import(ctx, file, to, o)
+	return sh.copying(o, info.Size(), func(to migrate.Doer, o migrate.Options) (migrate.Report, error) {
+		return migrate.Import(ctx, file, to, o)
 	})
 }
 
@@ -174,11 +174,11 @@ func wholeRDB(ctx context.Context, in *os.File) (*os.File, error) {
 		return nil, err
 	}
 	if regular && by == "" {
-		return in, transfer.Check(ctx, r)
+		return in, migrate.Check(ctx, r)
 	}
 	return temporary(func(to io.Writer) error {
 		decompressed := &failing{r: r}
-		err := transfer.Check(ctx, io.TeeReader(decompressed, to))
+		err := migrate.Check(ctx, io.TeeReader(decompressed, to))
 		if by != "" && decompressed.err != nil {
 			return exit.WithCode(exit.Local, fmt.Errorf("what %s has compressed: %w", by, decompressed.err))
 		}
@@ -233,18 +233,18 @@ func temporary(fill func(io.Writer) error) (*os.File, error) {
 }
 
 // copyKeys copies between another server and the store, or the server of -h: away from it for push.
-func (sh *shell) copyKeys(ctx context.Context, other *client.Client, push bool, o transfer.Options) (err error) {
+func (sh *shell) copyKeys(ctx context.Context, other *client.Client, push bool, o migrate.Options) (err error) {
 	defer other.Close(&err)
 	if err := other.Open(ctx); err != nil {
 		return err
 	}
 	if !push {
 		// A server that lets nobody in says so before a store is made.
-		if err := transfer.Knock(ctx, other); err != nil {
+		if err := migrate.Knock(ctx, other); err != nil {
 			return err
 		}
-		return sh.copying(o, -1, func(to transfer.Doer, o transfer.Options) (transfer.Report, error) {
-			return transfer.Copy(ctx, other, to, o)
+		return sh.copying(o, -1, func(to migrate.Doer, o migrate.Options) (migrate.Report, error) {
+			return migrate.Copy(ctx, other, to, o)
 		})
 	}
 	from, err := sh.pushSource()
@@ -252,7 +252,7 @@ func (sh *shell) copyKeys(ctx context.Context, other *client.Client, push bool, 
 		return err
 	}
 	defer from.Close(&err)
-	return sh.reporting(o, -1, func(o transfer.Options) (transfer.Report, error) { return transfer.Copy(ctx, from, other, o) })
+	return sh.reporting(o, -1, func(o migrate.Options) (migrate.Report, error) { return migrate.Copy(ctx, from, other, o) })
 }
 
 func (sh *shell) pushSource() (executor, error) {
@@ -267,14 +267,14 @@ func (sh *shell) pushSource() (executor, error) {
 }
 
 // copying opens what is copied to, and copies. Commits need not wait for the disk: at the end all is synced.
-func (sh *shell) copying(o transfer.Options, size int64, copyAll func(transfer.Doer, transfer.Options) (transfer.Report, error)) (err error) {
+func (sh *shell) copying(o migrate.Options, size int64, copyAll func(migrate.Doer, migrate.Options) (migrate.Report, error)) (err error) {
 	if o.DryRun {
-		return sh.reporting(o, size, func(o transfer.Options) (transfer.Report, error) { return copyAll(nil, o) })
+		return sh.reporting(o, size, func(o migrate.Options) (migrate.Report, error) { return copyAll(nil, o) })
 	}
 	if sh.address != nil {
 		to := sh.client()
 		defer to.Close(&err)
-		return sh.reporting(o, size, func(o transfer.Options) (transfer.Report, error) { return copyAll(to, o) })
+		return sh.reporting(o, size, func(o migrate.Options) (migrate.Report, error) { return copyAll(to, o) })
 	}
 	if sh.sync == durability(kv.DurabilityDefault) {
 		sh.sync = durability(kv.EverySec)
@@ -285,7 +285,7 @@ func (sh *shell) copying(o transfer.Options, size int64, copyAll func(transfer.D
 		return err
 	}
 	defer sh.closeStore(db, &err)
-	return sh.reporting(o, size, func(o transfer.Options) (transfer.Report, error) {
+	return sh.reporting(o, size, func(o migrate.Options) (migrate.Report, error) {
 		report, err := copyAll(sh.storeExecutor(db), o)
 		if failed := db.Sync(); failed != nil {
 			err = failed
@@ -295,7 +295,7 @@ func (sh *shell) copying(o transfer.Options, size int64, copyAll func(transfer.D
 }
 
 // reporting shows progress, and prints the report. Size is the file's, -1 for none.
-func (sh *shell) reporting(o transfer.Options, size int64, copyAll func(transfer.Options) (transfer.Report, error)) error {
+func (sh *shell) reporting(o migrate.Options, size int64, copyAll func(migrate.Options) (migrate.Report, error)) error {
 	o.List = sh.stdout
 	if tty.IsTerminal(sh.stdout) {
 		o.ListMost = 100
@@ -305,7 +305,7 @@ func (sh *shell) reporting(o transfer.Options, size int64, copyAll func(transfer
 	if sh.stderr.IsTerminal() && !o.DryRun {
 		bar = progress.New(sh.stderr.File(), size)
 	}
-	o.Progress = func(r transfer.Report) { bar.Show(r.BytesRead, "%d keys", r.Keys()) }
+	o.Progress = func(r migrate.Report) { bar.Show(r.BytesRead, "%d keys", r.Keys()) }
 	report, err := copyAll(o)
 	bar.Clear()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb/rdbtest"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/servertest"
+	"github.com/sievekv/sievekv/internal/migrate/rdb/rdbtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/tests/redisbloom"
 )

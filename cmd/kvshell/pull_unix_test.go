@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb/rdbtest"
+	"github.com/sievekv/sievekv/internal/migrate/rdb/rdbtest"
 )
 
 // TestImportRDB_pipe imports from a pipe that has a name, which takes a copy of the file, and leaves no copy.

@@ -99,8 +99,8 @@ var areas = []area{
 		functions: `(*Editor).Keep missingOf matchOne matchOptions`,
 	},
 	{
-		pkg:   "./cmd/kvshell/internal/rdb",
-		tests: []string{"./cmd/kvshell/internal/rdb"},
+		pkg:   "./internal/migrate/rdb",
+		tests: []string{"./internal/migrate/rdb"},
 		functions: `
 			(*Reader).Next (*Reader).aux (*Reader).checksum (*Reader).end (*Reader).next (*Reader).string
 			(*fieldReader).cuckoo (*lzf).Read (*lzf).repeat Key.IsFilter OpenDump`,
@@ -124,8 +124,8 @@ var areas = []area{
 		functions: `Closest`,
 	},
 	{
-		pkg:   "./cmd/kvshell/internal/transfer",
-		tests: []string{"./cmd/kvshell/internal/transfer"},
+		pkg:   "./internal/migrate",
+		tests: []string{"./internal/migrate"},
 		functions: `
 			(*Report).Text (*fileRun).copyKey (*run).copyPart (*run).equal (*run).existing (*run).finish (*run).inPieces
 			(*run).life (*run).load (*run).putLong (*run).putStrings (*run).removeCopy (*run).tryFilter (*run).unchanged

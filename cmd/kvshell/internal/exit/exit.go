@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sievekv/sievekv/internal/migrate"
+	"github.com/sievekv/sievekv/internal/migrate/rdb"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
@@ -69,23 +71,26 @@ func Refusef(format string, args ...any) error {
 // error comes from the operating system and is about local files.
 func Code(err error) int {
 	var own *Error
+	var answer *migrate.Refusal
 	switch {
 	case err == nil:
 		return OK
 	case errors.As(err, &own):
 		return own.Code
+	case errors.As(err, &answer):
+		return ReplyCode(answer.Reply)
 	case errors.Is(err, context.Canceled):
 		return Interrupted
 	case isAny(err, kv.ErrOptions):
 		return Usage
 	case isAny(err, kv.ErrLocked):
 		return Locked
-	case isAny(err, kv.ErrCorrupt):
+	case isAny(err, kv.ErrCorrupt, rdb.ErrDamaged):
 		return Corrupt
 	case isAny(err, kv.ErrNotExist, kv.ErrUnsupportedVersion):
 		return Open
 	case isAny(err, kv.ErrWrongType, kv.ErrNoModule, kv.ErrNotFound, kv.ErrExists, kv.ErrTooLarge,
-		scalableext.ErrFull, scalableext.ErrCannotGrow):
+		scalableext.ErrFull, scalableext.ErrCannotGrow, migrate.ErrRefused, rdb.ErrUnsupported):
 		return Refused
 	}
 	return Local

@@ -1,4 +1,4 @@
-package transfer
+package migrate
 
 import (
 	"bytes"
@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb/rdbtest"
+	"github.com/sievekv/sievekv/internal/migrate/rdb"
+	"github.com/sievekv/sievekv/internal/migrate/rdb/rdbtest"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/tests/redisbloom"
 )
@@ -365,7 +364,7 @@ func TestCopy_conflict(t *testing.T) {
 		want := maps.Clone(from.keys)
 		switch what {
 		case Fail:
-			if exit.Code(err) != exit.Refused {
+			if !errors.Is(err, ErrRefused) {
 				t.Errorf("%v", err)
 			}
 			want = maps.Clone(to.keys)
@@ -446,7 +445,7 @@ func TestCopy_changing(t *testing.T) {
 		want := maps.Clone(from.keys)
 		if changes == attempts {
 			want = nil
-			if len(report.Failed) != 1 || exit.Code(report.Err()) != exit.Refused {
+			if len(report.Failed) != 1 || !errors.Is(report.Err(), ErrRefused) {
 				t.Errorf("%+v", report)
 			}
 		}
@@ -522,7 +521,7 @@ func TestCopy_refused(t *testing.T) {
 	}
 	from.keys = map[string]*value{"s": {text: "x"}}
 	to.refused = "SET"
-	if _, err := Copy(t.Context(), from, to, options()); exit.Code(err) != exit.Refused {
+	if _, err := Copy(t.Context(), from, to, options()); !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
 	to.keys["s"], to.refused = &value{text: "x"}, "GET"
@@ -538,7 +537,7 @@ func TestCopy_refusedStrings(t *testing.T) {
 		from.keys["a key"] = &value{text: "x"}
 		from.refused = command
 		_, err := Copy(t.Context(), from, to, options())
-		if exit.Code(err) != exit.Refused || !strings.Contains(fmt.Sprint(err), `"a key": `+command+": NOPERM") {
+		if !errors.Is(err, ErrRefused) || !strings.Contains(fmt.Sprint(err), `"a key": `+command+": NOPERM") {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
@@ -658,9 +657,9 @@ func TestCopy_long(t *testing.T) {
 		o.OnConflict = Replace
 		if other != nil {
 			to.keys["long"] = other
-			for what, code := range map[Conflict]int{Fail: exit.Refused, Skip: exit.OK} {
+			for what, want := range map[Conflict]error{Fail: ErrRefused, Skip: nil} {
 				o.OnConflict = what
-				if _, err := Copy(t.Context(), from, to, o); exit.Code(err) != code || !reflect.DeepEqual(to.keys["long"], other) {
+				if _, err := Copy(t.Context(), from, to, o); !errors.Is(err, want) || !reflect.DeepEqual(to.keys["long"], other) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
@@ -698,7 +697,7 @@ func TestCopy_tooLong(t *testing.T) {
 	from.keys[strings.Repeat("c", 95)] = &value{bloom: bloomOf(t, 1)} // has no room for the key beside
 	to.longest, to.most, to.refused = 100, 99, "APPEND"
 	report, err := Copy(t.Context(), from, to, options())
-	if err != nil || len(report.Failed) != 4 || exit.Code(report.Err()) != exit.Refused {
+	if err != nil || len(report.Failed) != 4 || !errors.Is(report.Err(), ErrRefused) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	same(t, to.keys, map[string]*value{"short": from.keys["short"]})
@@ -824,7 +823,7 @@ func TestImport_oldFilter(t *testing.T) {
 	file := rdbtest.New(9).Key(7, "old").Module("MBbloom--", 3).Raw(2, 2).Raw(0).Set("k", "v").Bytes()
 	to := newFake()
 	report, err := Import(t.Context(), bytes.NewReader(file), to, options())
-	if err != nil || report.Strings != 1 || len(report.Failed) != 1 || exit.Code(report.Err()) != exit.Refused {
+	if err != nil || report.Strings != 1 || len(report.Failed) != 1 || !errors.Is(report.Err(), ErrRefused) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	same(t, to.keys, map[string]*value{"k": {text: "v"}})
@@ -833,7 +832,7 @@ func TestImport_oldFilter(t *testing.T) {
 func TestCheck(t *testing.T) {
 	file := rdbtest.New(11).Set("k", "v").Filter("bloom", rdb.Bloom, bloomOf(t, 5).Dump()).Bytes()
 	file[len(file)-1] ^= 1
-	if err := Check(t.Context(), bytes.NewReader(file)); !errors.Is(err, rdb.ErrDamaged) || exit.Code(err) != exit.Corrupt {
+	if err := Check(t.Context(), bytes.NewReader(file)); !errors.Is(err, rdb.ErrDamaged) {
 		t.Error(err)
 	}
 }
@@ -971,7 +970,7 @@ func TestImport_expired(t *testing.T) {
 // A file that is not damaged, but has what is not known, is refused: its exit code is another.
 func TestCheck_unsupported(t *testing.T) {
 	file := rdbtest.New(11).Key(99, "k").Text("v").Bytes()
-	if err := Check(t.Context(), bytes.NewReader(file)); !errors.Is(err, rdb.ErrUnsupported) || exit.Code(err) != exit.Refused {
+	if err := Check(t.Context(), bytes.NewReader(file)); !errors.Is(err, rdb.ErrUnsupported) {
 		t.Error(err)
 	}
 }
@@ -1031,7 +1030,7 @@ type odd struct{}
 func (o odd) Do(context.Context, [][]byte) (reply.Reply, error) { return reply.Array(), nil }
 
 func TestCopy_oddServer(t *testing.T) {
-	if _, err := Copy(t.Context(), odd{}, newFake(), options()); exit.Code(err) != exit.Refused {
+	if _, err := Copy(t.Context(), odd{}, newFake(), options()); !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
 }

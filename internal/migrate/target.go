@@ -1,4 +1,4 @@
-package transfer
+package migrate
 
 import (
 	"bytes"
@@ -12,8 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
+	"github.com/sievekv/sievekv/internal/migrate/rdb"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -173,7 +172,7 @@ func (r *run) conflict(i item) (replace bool, err error) {
 		r.report.Skipped++
 		return false, nil
 	}
-	return false, exit.Refusef("%s exists with another value: nothing more is copied; --on-conflict skip or replace goes on",
+	return false, refuse("%s exists with another value: nothing more is copied; --on-conflict skip or replace goes on",
 		shown(r.target(i.key)))
 }
 

@@ -1,4 +1,4 @@
-package transfer
+package migrate
 
 import (
 	"context"
@@ -8,8 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
+	"github.com/sievekv/sievekv/internal/migrate/rdb"
 )
 
 // chunkSize is the length of the chunks of a file's filters.
@@ -59,13 +58,8 @@ func each(ctx context.Context, file io.Reader, visit func(*rdb.Reader, rdb.Key) 
 			err = visit(r, key)
 		}
 	}
-	switch {
-	case errors.Is(err, io.EOF):
+	if errors.Is(err, io.EOF) {
 		return nil
-	case errors.Is(err, rdb.ErrDamaged):
-		return exit.WithCode(exit.Corrupt, err)
-	case errors.Is(err, rdb.ErrUnsupported):
-		return exit.WithCode(exit.Refused, err)
 	}
 	return err
 }

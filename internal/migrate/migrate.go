@@ -1,4 +1,9 @@
-// Package transfer copies strings, and Bloom and cuckoo filters, from an RDB file or a server, to a store or a server.
+// Package migrate copies strings, and Bloom and cuckoo filters, from an RDB file or a server, to a store or a server. The
+// words pull, push and import-rdb of kvshell run it.
+//
+// It is a tree of its own, beside the shell: package rdb below reads what a Redis stores. That parser is ours because no
+// module for Go that is maintained reads RDB files with the filters of RedisBloom in them, and bounds the memory that a file
+// with any bytes takes.
 //
 // # How a key is copied
 //
@@ -9,7 +14,7 @@
 // early is run again: it passes over what is equal already.
 //
 // The file source.go reads a server, file.go reads an RDB file, target.go writes.
-package transfer
+package migrate
 
 import (
 	"bytes"
@@ -22,9 +27,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
+	"github.com/sievekv/sievekv/internal/migrate/rdb"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -158,7 +161,7 @@ func (r *Report) Text(dry bool) string {
 // Err returns an error if keys could not be copied.
 func (r *Report) Err() error {
 	if r.failed > 0 {
-		return exit.Refusef("%d keys could not be copied", r.failed)
+		return refuse("%d keys could not be copied", r.failed)
 	}
 	return nil
 }
@@ -243,37 +246,57 @@ func do(ctx context.Context, d Doer, words [][]byte) (reply.Reply, error) {
 	return replies[0], replyError(words, replies[0])
 }
 
-// refusal is an error reply.
-type refusal struct {
-	command string
-	text    string
+// ErrRefused is in the error of a run that cannot go on because of what a server answers, or of what a key holds.
+var ErrRefused = errors.New("refused")
+
+// Refusal is an error reply. It is an ErrRefused.
+type Refusal struct {
+	Command string
+	Reply   reply.Reply
 }
 
-func (e *refusal) Error() string { return e.command + ": " + e.text }
+func (e *Refusal) Error() string { return e.Command + ": " + string(e.Reply.Bytes()) }
+
+// Is reports whether target is ErrRefused.
+func (e *Refusal) Is(target error) bool { return target == ErrRefused }
+
+// startsWith reports whether the text of the reply starts with one of the words, as that of an error does with its kind.
+func (e *Refusal) startsWith(words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return bytes.HasPrefix(e.Reply.Bytes(), []byte(word)) })
+}
+
+// refused is an ErrRefused with a text of its own.
+type refused string
+
+func (e refused) Error() string { return string(e) }
+
+func (e refused) Is(target error) bool { return target == ErrRefused }
+
+func refuse(format string, args ...any) error { return refused(fmt.Sprintf(format, args...)) }
 
 func replyError(words [][]byte, r reply.Reply) error {
 	if !r.IsError() {
 		return nil
 	}
-	return exit.WithCode(exit.ReplyCode(r), &refusal{string(words[0]), string(r.Bytes())})
+	return &Refusal{string(words[0]), r}
 }
 
 // isRefusal reports whether a command was answered with an error that concerns one key, or one command.
 func isRefusal(err error) bool {
-	own, ok := errors.AsType[*refusal](err)
-	return ok && !strings.HasPrefix(own.text, "MISCONF ") && !strings.HasPrefix(own.text, "OOM ") && !strings.HasPrefix(own.text, "CORRUPT ")
+	own, ok := errors.AsType[*Refusal](err)
+	return ok && !own.startsWith("MISCONF ", "OOM ", "CORRUPT ")
 }
 
 // isDenied reports whether a server does not let this user run a command.
 func isDenied(err error) bool {
-	own, ok := errors.AsType[*refusal](err)
-	return ok && strings.HasPrefix(own.text, "NOPERM ")
+	own, ok := errors.AsType[*Refusal](err)
+	return ok && own.startsWith("NOPERM ")
 }
 
 // isTooLarge reports whether a store has refused a value, or a key, for its length.
 func isTooLarge(err error) bool {
-	own, ok := errors.AsType[*refusal](err)
-	return ok && strings.HasPrefix(own.text, "ERR too large: ")
+	own, ok := errors.AsType[*Refusal](err)
+	return ok && own.startsWith("ERR too large: ")
 }
 
 // sender is a server, which takes several commands at a time.
@@ -333,7 +356,7 @@ func doAll(ctx context.Context, d Doer, commands [][][]byte) (replies []reply.Re
 				return nil, err
 			}
 			if weight += weigh(r); weight > mostReplies {
-				return nil, exit.Refusef("the replies to %d commands, such as %s, take more than %d bytes", len(commands), commands[0][0], mostReplies)
+				return nil, refuse("the replies to %d commands, such as %s, take more than %d bytes", len(commands), commands[0][0], mostReplies)
 			}
 			replies = append(replies, r.RESP2())
 		}
@@ -354,10 +377,12 @@ const shownBytes = 100
 
 // shown returns a key for messages, without the end of a long one.
 func shown(key []byte) string {
-	if len(key) <= shownBytes {
-		return cmdline.Quoted(key)
+	rest := key[min(len(key), shownBytes):]
+	text := strings.TrimSuffix(string(reply.AppendText(nil, reply.Bulk(key[:len(key)-len(rest)]))), "\n")
+	if len(rest) == 0 {
+		return text
 	}
-	return fmt.Sprintf("%s and %d bytes more", cmdline.Quoted(key[:shownBytes]), len(key)-shownBytes)
+	return fmt.Sprintf("%s and %d bytes more", text, len(rest))
 }
 
 func isCopy(key []byte) bool { return bytes.HasSuffix(key, []byte(Suffix)) }

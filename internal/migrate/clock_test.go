@@ -1,4 +1,4 @@
-package transfer
+package migrate
 
 import (
 	"bytes"
@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb/rdbtest"
+	"github.com/sievekv/sievekv/internal/migrate/rdb"
+	"github.com/sievekv/sievekv/internal/migrate/rdb/rdbtest"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -154,7 +153,7 @@ func TestCopy_brokenWhileCompared(t *testing.T) {
 
 // A filter at the target that has no dump is another one.
 func TestCopy_targetWithoutDump(t *testing.T) {
-	for what, code := range map[Conflict]int{Fail: exit.Refused, Skip: exit.OK, Replace: exit.OK} {
+	for what, want := range map[Conflict]error{Fail: ErrRefused, Skip: nil, Replace: nil} {
 		from := newFake()
 		to := &scanning{newFake(), nil}
 		from.keys["k"], to.keys["k"] = &value{bloom: bloomOf(t, 3)}, &value{bloom: bloomOf(t, 4)}
@@ -172,7 +171,7 @@ func TestCopy_targetWithoutDump(t *testing.T) {
 		o := options()
 		o.OnConflict = what
 		report, err := Copy(t.Context(), from, to, o)
-		if exit.Code(err) != code || report.Err() != nil || reflect.DeepEqual(to.keys["k"], from.keys["k"]) != (what == Replace) {
+		if !errors.Is(err, want) || report.Err() != nil || reflect.DeepEqual(to.keys["k"], from.keys["k"]) != (what == Replace) {
 			t.Errorf("%s: %+v, %v", what, report, err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb/rdbtest"
+	"github.com/sievekv/sievekv/internal/migrate/rdb"
+	"github.com/sievekv/sievekv/internal/migrate/rdb/rdbtest"
 	"github.com/sievekv/sievekv/tests/redisbloom"
 )
 

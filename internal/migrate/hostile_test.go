@@ -1,12 +1,12 @@
-package transfer
+package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -39,7 +39,7 @@ func TestCopy_flood(t *testing.T) {
 			from.keys[fmt.Sprint(i)] = &value{text: "x"}
 		}
 		_, err := Copy(t.Context(), from, newFake(), options())
-		if err == nil || exit.Code(err) != exit.Refused || !strings.Contains(err.Error(), "commands, such as TYPE, take more than 262144 bytes") || from.given > 20 {
+		if err == nil || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "commands, such as TYPE, take more than 262144 bytes") || from.given > 20 {
 			t.Errorf("%s: %d replies were read, %v", name, from.given, err)
 		}
 	}

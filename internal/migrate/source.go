@@ -1,4 +1,4 @@
-package transfer
+package migrate
 
 import (
 	"bytes"
@@ -8,8 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
+	"github.com/sievekv/sievekv/internal/migrate/rdb"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -40,7 +39,7 @@ func Copy(ctx context.Context, from, to Doer, o Options) (Report, error) {
 		}
 		elems := got.Elems()
 		if len(elems) != 2 {
-			return r.report, exit.Refusef("the reply to SCAN is not a cursor and keys")
+			return r.report, refuse("the reply to SCAN is not a cursor and keys")
 		}
 		var keys [][]byte
 		for _, key := range elems[1].Elems() {

@@ -1,12 +1,12 @@
-package transfer
+package migrate
 
 import (
 	"bytes"
 	"testing"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb/rdbtest"
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
+	"github.com/sievekv/sievekv/internal/migrate/rdb"
+	"github.com/sievekv/sievekv/internal/migrate/rdb/rdbtest"
 	"github.com/sievekv/sievekv/tests/forge"
 	"github.com/sievekv/sievekv/tests/redisbloom"
 )

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-const serverAbout = `Commands a second, and for BF.MADD items, over the loopback interface with 50 connections, each of which
+const serverAbout = `Commands a second, and for BF.MADD items, over the loopback interface with 50 connections. Each
 sends a pipeline and then reads its replies. One client program serves both servers. ` + "`kvshell serve`" + ` syncs once a
 second (everysec), and so does redis-server with its append-only file. Keys and
 items are drawn from a million, but for new items, which no command had before, and for BF.EXISTS, half of whose items are

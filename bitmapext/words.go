@@ -57,9 +57,9 @@ func (a *words) some() bool {
 	return false
 }
 
-// The combinations below take four blocks at a time, any of which may be the words themselves, and report whether the
-// result has a set bit. They are loops over four words at once, as they read memory and little else: eight blocks that
-// are combined two at a time take more than twice as long. No commit may be changing the blocks.
+// The combinations below take four blocks at a time and report whether the result has a set bit. Any of the blocks may
+// be the words themselves. They are loops over four words at once, because they do little but read memory: combining
+// eight blocks two at a time takes more than twice as long. No commit may be changing the blocks.
 
 // and makes the words the bits that all of the blocks have. It does not look at the last two blocks where the others have
 // no bit in common.

@@ -58,7 +58,7 @@ func configCommand() module.Command {
 				Summary: "Changes settings, all or none.", Handler: configSet,
 			},
 			{
-				Name: "RESETSTAT", Arity: 2, Flags: module.Admin, Summary: "Resets the counters of INFO, except growth_log_bytes and those of the section Pebble, which count since the store was opened.", Complexity: "O(1)",
+				Name: "RESETSTAT", Arity: 2, Flags: module.Admin, Summary: "Resets the counters of INFO, except growth_log_bytes and the section Pebble, which count since the store was opened.", Complexity: "O(1)",
 				Handler: func(c *module.Call) reply.Reply { c.Host.ResetStats(); return reply.OK },
 			},
 			{

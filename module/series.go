@@ -47,8 +47,8 @@ func (s *Session) InSeries(ctx context.Context, cmd *Command, words [][]byte) bo
 		(cmd.Flags&Write == 0 || !s.host.db.ReadOnly())
 }
 
-// DoSeries runs calls of a command. InSeries has held for each, and Permit would let each run. The replies are those of
-// the calls one after the other, but several writes may be one commit.
+// DoSeries runs calls of a command. InSeries has held for each, and Permit would let each run. The replies are the same
+// as for the calls one after the other, but several writes may be one commit.
 func (s *Session) DoSeries(ctx context.Context, cmd *Command, calls *Series) {
 	c := s.borrowCall()
 	*c = Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: calls.Args(0)}

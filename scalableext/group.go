@@ -21,7 +21,7 @@ func GroupSetting(name, filters string) module.Setting {
 			}
 			return text, nil
 		},
-		Summary: "Group of new " + filters + " if none is given: those of one group can be merged; empty for a secret of their own.",
+		Summary: "Group of new " + filters + " if none is given: filters of one group can be merged; empty for a secret of their own.",
 	}
 }
 

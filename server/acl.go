@@ -232,7 +232,7 @@ func aclCommands() []module.Command {
 		sub("LIST", 2, module.Admin, "", "Answers the users as lines of an ACL file.", func(c *conn, call *module.Call) reply.Reply {
 			return eachUser(c, call, (*acl.User).Size, (*acl.User).String)
 		}),
-		sub("LOAD", 2, module.Admin|module.NoMulti, "", "Replaces all users by those of the ACL file; changes nothing if a line is wrong.", aclLoad),
+		sub("LOAD", 2, module.Admin|module.NoMulti, "", "Replaces all users by the users in the ACL file; changes nothing if a line is wrong.", aclLoad),
 		sub("LOG", -2, module.Admin, "[count | RESET]", "Answers the last commands and logins that were refused, at most count, 10 by default.", aclLogCommand),
 		sub("SAVE", 2, module.Admin|module.NoMulti, "", "Writes the users to the ACL file.", aclSave),
 		sub("SETUSER", -3, module.Admin, "username [rule [rule ...]]", "Changes a user by rules, and creates the user if necessary; changes nothing if a rule is wrong.", aclSetUser),
@@ -293,9 +293,9 @@ func aclDelUser(c *conn, call *module.Call) reply.Reply {
 	return reply.Int(n)
 }
 
-// ReplaceUsers replaces all users by those of the content of an ACL file, as ACL LOAD does, and closes the connections
-// of users that it does not have. If a line is wrong it changes nothing, and the error names the file and every wrong
-// line. A server without Options.ACLFile returns an error.
+// ReplaceUsers replaces all users by the users in the content of an ACL file, as ACL LOAD does, and closes the
+// connections of users that it does not have. If a line is wrong it changes nothing, and the error names the file and
+// every wrong line. A server without Options.ACLFile returns an error.
 func (s *Server) ReplaceUsers(file []byte) error {
 	if s.opts.ACLFile == "" {
 		return errors.New("server: ReplaceUsers: the server was started without an ACL file")

@@ -73,7 +73,7 @@ func commands() []module.Command {
 	slow := server("SLOWLOG", -2, 0, "", "Answers the last commands that took longer than "+slowerThanSetting+".", "SLOWLOG GET 5", nil)
 	slow.Subcommands = slowLogCommands()
 	waiting := server("WAIT", 3, module.Brief, "numreplicas timeout",
-		"Waits until so many other members of the group have everything written before, at most timeout milliseconds (0: for ever), and answers how many have; 0 at once if the store is alone.",
+		"Waits until numreplicas other members of the group have everything written before, at most timeout milliseconds (0: for ever), and answers how many have it; 0 at once if the store is alone.",
 		"WAIT 0 100", wait)
 	waiting.Categories = []string{"connection"}
 	return []module.Command{

@@ -11,9 +11,9 @@ import (
 // A pipeline often has many commands of one kind: a client adds items to one filter. Each of them would take the lock
 // of the key, and make a commit. So commands that follow each other, and are calls of one command with one key, run
 // together if the command has a way to do so (module.Command.Series). Nothing else changes for the client: the replies
-// are those of the commands one after the other, each is counted, and each needs the user's permission. A crash leaves
-// all of them or none, or a prefix, as it may without this. A client that is killed meanwhile gets no reply, and all
-// commands of the series may have run, as one command may have without a series.
+// are the same as for the commands one after the other, each is counted, and each needs the user's permission. A crash
+// leaves all of them or none, or a prefix, as it may without this. A client that is killed meanwhile gets no reply, and
+// all commands of the series may have run, as one command may have without a series.
 
 // next returns the next command, as the Decoder does. It is after if there is one.
 func (c *conn) next() (words [][]byte, ok bool, err error) {

@@ -43,7 +43,7 @@ func settings(h *hub) []module.Setting {
 		integer(slowerThanSetting, 10_000, -1, math.MaxInt64, "Microseconds from which SLOWLOG keeps a command; -1 for none."),
 		integer(slowMaxSetting, 128, 0, 10_000, "How many commands SLOWLOG keeps."),
 		integer(aclLogMaxSetting, 128, 0, 10_000, "How many refused commands and logins ACL LOG keeps."),
-		integer(metricsSetting, 20, 0, 1000, "How many filters the metrics show: so many of the largest, of the fullest, of those above their rate and of the most used."),
+		integer(metricsSetting, 20, 0, 1000, "How many filters the metrics show in each list: the largest, the fullest, the ones above their rate, and the most used."),
 		integer(trackingSetting, 100_000, 1, 100_000_000,
 			"How many keys are remembered that clients with CLIENT TRACKING have read, counted once for each client and again for every 256 bytes; if there are more, clients are told of keys that have not changed."),
 	}

@@ -18,7 +18,7 @@ type stats struct {
 	refused         atomic.Uint64 // connections
 	limited         atomic.Uint64 // connections closed for exceeding a limit
 	protocolErrors  atomic.Uint64
-	deniedCommands  atomic.Uint64 // to users who may not run them
+	deniedCommands  atomic.Uint64 // to users that may not run them
 	deniedKeys      atomic.Uint64 // commands with keys that their users may not use
 	wrongPasswords  atomic.Uint64
 	handshakes      atomic.Uint64 // TLS handshakes that failed

@@ -25,7 +25,7 @@ func moduleWith(after clock) module.Module {
 		"O(N) for N keys", "WATCH stock", watchCommand)
 	watch.FirstKey, watch.LastKey, watch.KeyStep, watch.KeyFlags = 1, -1, 1, []string{"RO"}
 	execute := row("EXEC", 1, "", "Runs the queued commands as one commit, and answers an array of their replies.",
-		"that of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC",
+		"the time of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC",
 		func(c *module.Call) reply.Reply { return exec(c, after) })
 	execute.Refusal, execute.Refused = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command", endTransaction
 	execute.Flags = module.ModuleFlag

@@ -232,7 +232,7 @@ func dial(t *testing.T, network, addr string) net.Conn {
 	return c
 }
 
-// What clients wrote is there after SIGTERM and after Ctrl-C, both of which end the server well.
+// What clients wrote is there after SIGTERM and after Ctrl-C, which both end the server well.
 func TestServe_signals(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {

@@ -2,7 +2,7 @@
 // a module of its own: an example of a data type that a program brings along.
 //
 //	go run ./examples/hll                       counts words of its own, in memory
-//	go run ./examples/hll -d ./demo - < FILE    counts those of FILE, with those of earlier runs
+//	go run ./examples/hll -d ./demo - < FILE counts the lines of FILE, with the lines of earlier runs
 //	go run ./examples/hll -d ./demo -without    shows the store to a program without the module
 //
 // # How to write a module

@@ -13,6 +13,6 @@
 // # How it works
 //
 // Group is what a server needs to know of its group. A Status is a group at one moment, and the functions here make
-// replies of it alone: they do no I/O, and can be tested without a group. Formats are those of Redis 7.4 and 8, byte for
-// byte; what Redis shows and a group does not have, such as the number of messages on its bus, is left out or is 0.
+// replies of it alone: they do no I/O, and can be tested without a group. Formats are as in Redis 7.4 and 8, byte for
+// byte; facts that Redis shows and a group does not have, such as the number of messages on its bus, are left out or 0.
 package cluster

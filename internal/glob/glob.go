@@ -9,10 +9,10 @@ const MaxLen = 4 << 10
 // Pattern is a pattern in Redis' form: * stands for any bytes, ? for one byte, [abc] and [a-z] for one byte of a set,
 // [^a] for one byte outside of a set. A backslash takes the next byte as it is.
 //
-// A pattern is a list of elements, each of which takes one byte, with stars between them. Match reads the text byte
-// by byte. It keeps a set of numbers, as bits: n is in the set if the first n elements can match the text read so
-// far. Each byte moves the whole set on at once, which takes 1 + elements/64 steps for every pattern and text. Trying
-// one way after the other can take elements times bytes, or more.
+// A pattern is a list of elements that each take one byte, with stars between them. Match reads the text byte by byte.
+// It keeps a set of numbers, as bits: n is in the set if the first n elements can match the text read so far. Each byte
+// moves the whole set on at once, which takes 1 + elements/64 steps for every pattern and text. Trying one way after
+// the other can take elements times bytes, or more.
 type Pattern struct {
 	elements int
 	words    int      // length of a set of numbers of elements, which begins with 0

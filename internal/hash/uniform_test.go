@@ -81,11 +81,11 @@ func chiSquare(counts []int, total int) (x float64) {
 	return x
 }
 
-// The hashes of structured items are spread like those of random items: over the values of each byte, over the blocks
-// of filters of several sizes, and over the values of the exclusive or of neighbours' hashes. With k degrees of freedom
-// chi-square has mean k and deviation sqrt(2k). Some 1400 values are checked. The largest is expected to deviate by
-// 3.7, since the upper end is heavier than a normal distribution's; 6 comes up once in a million. The secrets are
-// fixed, so that a test that passed passes again.
+// The hashes of structured items are spread like the hashes of random items: over the values of each byte, over the
+// blocks of filters of several sizes, and over the values of the exclusive or of neighbours' hashes. With k degrees of
+// freedom chi-square has mean k and deviation sqrt(2k). Some 1400 values are checked. The largest is expected to
+// deviate by 3.7, since the upper end is heavier than a normal distribution's; 6 comes up once in a million. The
+// secrets are fixed, so that a test that passed passes again.
 func TestKeyed_Sum_uniform(t *testing.T) {
 	for _, family := range families {
 		for i := range byte(3) {

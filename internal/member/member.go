@@ -49,7 +49,7 @@ import (
 	"github.com/sievekv/sievekv/internal/entry"
 )
 
-// Log is where a member keeps raft's entries. Its methods are as those of raft.Storage where they have the same names. Raft's
+// Log is where a member keeps raft's entries. Its methods are as in raft.Storage where they have the same names. Raft's
 // goroutine reads while the log's writes. After an error of a write the log accepts no other.
 type Log interface {
 	HardState() *pb.HardState

@@ -12,9 +12,9 @@
 // it (package lastchange). Bits need no note: they are only ever set, so a lookup that sees a mix of old and new bits still finds
 // everything added before it began.
 //
-// An answer "present" needs no valid end: at worst it is one more false positive. An answer "absent" does: if the filter was
-// deleted meanwhile, its blocks may have been loaded again from disk, empty. So does "known", the answer after which an add
-// writes nothing: the bits may be those of the key to which the filter was renamed meanwhile.
+// An answer "present" needs no valid end: at worst it is one more false positive. An answer "absent" does: if the
+// filter was deleted meanwhile, its blocks may have been loaded again from disk, empty. So does "known", the answer
+// after which an add writes nothing: the bits may belong to the key to which the filter was renamed meanwhile.
 //
 // A lookup that reads the disk has the same sections, which its kv.Reader keeps.
 //

@@ -31,7 +31,7 @@ func (l *Layout) NewFillRate() *FillRate {
 func (f *FillRate) Add(words []uint64) { f.sum += f.block(words) }
 
 // Rate returns the rate, 0 to 1, of the blocks that were added. Items is the number of items in the layer, for the
-// chance that their hashes are equal to that of an absent one.
+// chance that their hashes equal an absent item's.
 func (f *FillRate) Rate(items float64) float64 {
 	return min(1, f.sum/float64(f.layout.Blocks)+items/hashSpace)
 }

@@ -59,7 +59,7 @@ func Sum64SeedUint64(v, seed uint64) uint64 {
 	return avalanche(mixWord(seed+prime5+8, v))
 }
 
-// stripes hashes all whole 32-byte stripes of b, of which there is at least one, and returns the bytes that remain.
+// stripes hashes all whole 32-byte stripes of b, at least one, and returns the remaining bytes.
 func stripes(b []byte, seed uint64) (h uint64, rest []byte) {
 	v1, v2, v3, v4 := seed+prime1+prime2, seed+prime2, seed, seed-prime1
 	for ; len(b) >= 32; b = b[32:] {

@@ -24,7 +24,7 @@ import (
 type scheduler struct {
 	may     func() bool      // see Store.mayCompact; called with mu held, and sometimes Pebble's mutex too
 	hurried func() bool      // a commit waits for compactions; called like may
-	now     func() time.Time // time.Now, but for tests
+	now     func() time.Time // time.Now, except in tests
 
 	mu      sync.Mutex
 	db      pebble.DBForCompaction

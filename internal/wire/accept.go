@@ -97,8 +97,8 @@ func (t *Transport) readHello(c *conn) (h hello, err error) {
 	return h, err
 }
 
-// admit checks who dials and whom it means. If that is right, the connection is now the member's only one of its kind. The caller
-// holds t.mu.
+// admit checks the dialer, and the member that it wants. If that is right, the connection is now the member's only one
+// of its kind. The caller holds t.mu.
 func (t *Transport) admit(h hello, c *conn) error {
 	switch {
 	case t.ctx.Err() != nil:

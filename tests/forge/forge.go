@@ -1,6 +1,6 @@
-// Package forge changes headers of filters and strings as an attacker would who knows the formats: single numbers
-// become others, while everything around them stays right. Tests put right checksums around what it makes, and give it
-// to everything that takes a filter from outside.
+// Package forge changes headers of filters and strings as an attacker with knowledge of the formats would: single
+// numbers become others, while everything around them stays right. Tests put right checksums around what it makes, and
+// give it to everything that takes a filter from outside.
 package forge
 
 import (

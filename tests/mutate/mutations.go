@@ -47,6 +47,6 @@ func inDecoder(name, old, changed string) mutation {
 	return mutation{name: name, edits: []edit{{"internal/resp/decoder.go", old, changed}}, pkg: "./internal/resp", tests: "^TestDecoder(_|$)"}
 }
 
-// mutations are all of them, an area a file. Here are only those of protocols, storage and transactions, where a change
-// that matters can be larger than what an operator makes.
+// mutations are all mutations, an area a file. They are only for protocols, storage and transactions, where a change
+// that matters can be larger than an operator's.
 var mutations = slices.Concat(protocols, transactions, storage, grouped, members, logs)

@@ -31,7 +31,7 @@ type point struct {
 // String returns what the list of accepted points has for the point.
 func (p point) String() string { return fmt.Sprintf("%s: %s %s", p.function, p.operator, p.text) }
 
-// points are those of a package, by number.
+// points are a package's, by number.
 type points struct {
 	list    []point
 	pkg     string
@@ -215,8 +215,8 @@ func (p *points) simple(s ast.Stmt) bool {
 	return false
 }
 
-// calls reports whether a test could notice that a call is left out: not that of a lock, for which the race detector is
-// there, nor one that is there for tests.
+// calls reports whether a test could notice that a call is left out: not a call of a lock, which the race detector
+// checks, and not one that is there for tests.
 func (p *points) calls(call *ast.CallExpr) bool {
 	name := string(p.of.slice(call.Fun))
 	if at := strings.LastIndexByte(name, '.'); at >= 0 {
@@ -239,7 +239,7 @@ func (p *points) early(s ast.Stmt) bool {
 	return ok
 }
 
-// runtimeOf returns the file that lets one of so many points of a package be changed, and tells which are reached.
+// runtimeOf returns the file that lets one of n points of a package be changed, and tells which are reached.
 func runtimeOf(pkg string, n int) []byte {
 	return fmt.Appendf(nil, `package %s
 

@@ -391,7 +391,7 @@ var protocols = []mutation{
 		"	if cmd != nil && !queued && c.settles",
 		"	if cmd != nil && (!queued || true) && c.settles"}),
 
-	// Who may do what.
+	// What users may do.
 	inServer("commands are run before the password is given", "^TestAuth(_|$)", edit{"server/conn.go",
 		"	if !c.authenticated && (cmd == nil",
 		"	if false && (cmd == nil"}),

@@ -21,7 +21,7 @@ import (
 // tests are in one package are compiled together: each function that a mutation changes
 // is there twice, and begins by looking at the environment for which one is to run.
 
-// variable is that of the environment, and switchName that of the packages.
+// variable is the environment variable, and switchName the variable of the packages.
 const (
 	variable   = "SIEVEKV_MUTATION"
 	switchName = "mutationThatRuns"

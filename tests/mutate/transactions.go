@@ -57,7 +57,7 @@ var transactions = []mutation{
 		"		if rerr := tx.Rollback(); rerr != nil {\n			err = rerr\n		}\n",
 		"		_ = tx.Rollback()\n"}}, pkg: "./tests", tests: "^TestCrash_answerFails$"},
 
-	// The gate, and who waits for himself there.
+	// The gate, and calls that wait for themselves there.
 	inWrites("a transaction that waits for another ignores its context", edit{"kv/gate.go",
 		"		case <-ctx.Done():\n			err = context.Cause(ctx)\n",
 		""}),

@@ -41,8 +41,8 @@ type aTest struct {
 	took      time.Duration
 }
 
-// walkAll prints the points of the areas at which no test notices a change, and reports whether there are none but those
-// that are accepted.
+// walkAll prints the points of the areas at which no test notices a change, and reports whether there are none except
+// accepted ones.
 func (r *runner) walkAll(ctx context.Context, list []area) (ok bool, err error) {
 	ok = true
 	for i, a := range list {
@@ -190,7 +190,7 @@ func (w *walk) run(ctx context.Context) (ok bool, err error) {
 	return ok, err
 }
 
-// short returns the package's name in those of its functions.
+// short returns the package's name as it is in the names of its functions.
 func (a area) short() string {
 	if a.pkg == "." {
 		return "sievekv"

@@ -8,7 +8,7 @@ import (
 // How files begin. Each function gets the first headLen bytes of a file, or all of a shorter one.
 const headLen = 64
 
-// verdict is what the beginning of a file says about who wrote it.
+// verdict is what the beginning of a file says about its writer.
 type verdict int
 
 const (

@@ -96,7 +96,7 @@ type Editor struct {
 	height       int
 }
 
-// mode is that of the terminal.
+// mode is the terminal's.
 type mode interface {
 	edit()    // keys are read one by one, and Ctrl-C is one of them
 	run()     // Ctrl-C is a signal, and what is typed waits

@@ -14,7 +14,7 @@ import (
 // Linux). They drop the rest.
 const terminalLine = 4096
 
-// ErrLong is the error of a line of which the terminal may have dropped the end.
+// ErrLong is the error of a line whose end the terminal may have dropped.
 var ErrLong = errors.New("the line is too long for this terminal, which keeps 4095 bytes: run it from a file by -f")
 
 // readPlain reads a line from a terminal that edits lines itself.

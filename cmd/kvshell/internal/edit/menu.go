@@ -18,7 +18,7 @@ type menu struct {
 // maxMenu is the most rows of the menu.
 const maxMenu = 8
 
-// complete completes the word at the cursor as far as that is sure. If it is not at all, it opens the menu.
+// complete completes the word at the cursor as far as that is unambiguous. If nothing is, it opens the menu.
 func (e *Editor) complete() {
 	start := e.lineStart()
 	left := strings.Join(e.text[start:e.pos], "")

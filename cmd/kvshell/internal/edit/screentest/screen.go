@@ -190,7 +190,7 @@ func (s *Screen) Text() string {
 	return trimmed(b.String())
 }
 
-// Rows returns Text without regard to who has wrapped a row.
+// Rows returns Text without regard to what has wrapped a row.
 func (s *Screen) Rows() string {
 	var b strings.Builder
 	for _, row := range s.rows {

@@ -24,7 +24,10 @@ const maxAdded = 10_000
 
 // allow reports whether a command is to be run: it asks, if there is something to ask.
 func (p *interactive) allow(ctx context.Context, words [][]byte) (bool, error) {
-	if p.questions.off {
+	if string(words[0]) == "--" {
+		words = words[1:]
+	}
+	if p.questions.off || len(words) == 0 {
 		return true, nil
 	}
 	question := p.question(ctx, words)

@@ -121,7 +121,9 @@ func pause(ctx context.Context, wait time.Duration) bool {
 // do runs a command that a person typed, and prints the reply and a hint. If the command is unknown, the hint suggests
 // words of own, too.
 func (sh *shell) do(ctx context.Context, exec executor, words [][]byte, own []*cobra.Command) (reply.Reply, error) {
+	begin := time.Now()
 	r, err := exec.Do(ctx, words)
+	sh.lasted = time.Since(begin)
 	if errors.Is(err, client.ErrNoReply) {
 		return r, nil
 	}
@@ -140,6 +142,14 @@ func (sh *shell) print(r reply.Reply) error {
 	if r.IsError() {
 		text = []byte(tty.Paint(sh.stdout, string(text)))
 	}
+	if sh.showLong != nil {
+		return sh.showLong(text)
+	}
+	return sh.put(text)
+}
+
+// put writes a reply as it is.
+func (sh *shell) put(text []byte) error {
 	_, err := sh.stdout.Write(text)
 	return exit.WithCode(exit.Local, err)
 }

@@ -13,6 +13,8 @@ import (
 // or a file.
 type format struct {
 	json, raw, csv, text bool
+
+	readable bool // letters of any script are shown as they are, at the prompt
 }
 
 // formatFlags exclude each other.
@@ -34,6 +36,9 @@ func (f *format) append(dst []byte, r reply.Reply, out *os.File) []byte {
 		return reply.AppendCSV(dst, r)
 	case f.raw || !f.text && !tty.IsTerminal(out):
 		return reply.AppendRaw(dst, r)
+	}
+	if f.readable {
+		return reply.AppendReadable(dst, r)
 	}
 	return reply.AppendText(dst, r)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -34,6 +35,7 @@ type interactive struct {
 	editor     *prompt.Editor
 	interrupts chan os.Signal // Ctrl-C while a command runs; while a line is edited the editor reads it as a key
 	questions  questions
+	timer      bool        // tells how long commands take
 	stopped    atomic.Bool // whether Ctrl-C came while the last command ran
 }
 
@@ -71,9 +73,9 @@ func (sh *shell) runPrompt(ctx context.Context) (err error) {
 	if p.editor, err = prompt.NewEditor(sh.stdin, sh.stdout, p.complete()); err != nil {
 		return err
 	}
-	sh.keys = p.editor.Keys()
+	sh.keys, sh.showLong, sh.show.readable = p.editor.Keys(), p.showLong, tty.HasUTF8()
 	defer func() {
-		sh.keys = nil
+		sh.keys, sh.showLong = nil, nil
 		err = errors.Join(err, p.editor.Close())
 	}()
 	p.tellHistory(p.editor.HistoryError)
@@ -208,36 +210,55 @@ func (p *interactive) tellDropped() {
 
 // carryOut runs a line, until Ctrl-C. The error that it returns has not been printed.
 func (p *interactive) carryOut(ctx context.Context, line string) error {
-	words, err := cmdline.Split([]byte(line))
+	command, program, piped := cmdline.CutPipe(line)
+	words, err := cmdline.Split([]byte(command))
+	if len(words) > 0 && string(words[0]) == "--" { // all words after it are the command's
+		piped = false
+		words, err = cmdline.Split([]byte(line))
+	}
 	switch {
 	case err != nil:
 		return p.shell.print(reply.Errorf("ERR %v", err))
-	case len(words) == 0:
+	case len(words) == 0 && !piped:
 		return nil
 	case strings.ContainsRune(line, utf8.RuneError):
 		// The editor has put this character in place of bytes that it cannot decode.
 		return p.shell.print(reply.Errorf(`ERR not UTF-8: write other bytes as \xHH in double quotes`))
+	case piped && (len(words) == 0 || strings.TrimSpace(program) == ""):
+		return p.shell.print(reply.Errorf(`ERR a command must stand before | and a program after it: as a word write "|"`))
 	}
+	isOwn := prompt.FindWord(p.ownCommands(), string(words[0])) != nil
+	if !isOwn {
+		if run, err := p.allow(ctx, words); err != nil || !run {
+			return err
+		}
+	}
+	run := func() error { return p.runWords(ctx, words, isOwn) }
+	if piped {
+		err = p.into(program, run)
+	} else {
+		err = run()
+	}
+	p.took()
+	return err
+}
+
+// runWords runs an own word, or a command.
+func (p *interactive) runWords(ctx context.Context, words [][]byte, isOwn bool) error {
+	ctx, cancel := p.untilInterrupt(ctx)
+	defer cancel()
 	own := p.ownCommands()
+	if isOwn {
+		begin := time.Now()
+		err := runOwn(ctx, prompt.FindWord(own, string(words[0])), words[1:])
+		p.shell.lasted = time.Since(begin)
+		return err
+	}
 	if string(words[0]) == "--" {
 		if words, own = words[1:], nil; len(words) == 0 {
 			return nil
 		}
-	} else if cmd := prompt.FindWord(own, string(words[0])); cmd != nil {
-		ctx, cancel := p.untilInterrupt(ctx)
-		defer cancel()
-		return runOwn(ctx, cmd, words[1:])
 	}
-	return p.carryOutCommand(ctx, words, own)
-}
-
-// carryOutCommand runs a command, unless the user is asked and says no.
-func (p *interactive) carryOutCommand(ctx context.Context, words [][]byte, own []*cobra.Command) error {
-	if run, err := p.allow(ctx, words); err != nil || !run {
-		return err
-	}
-	ctx, cancel := p.untilInterrupt(ctx)
-	defer cancel()
 	r, err := p.shell.do(ctx, p.exec, words, own)
 	p.questions.note(words, r)
 	if err == nil && r.IsError() {
@@ -284,7 +305,7 @@ func (p *interactive) ownCommands() []*cobra.Command {
 	for _, cmd := range own {
 		keepStdin(cmd)
 	}
-	own = append(own, p.helpCommand(), p.outputCommand(), p.askCommand(), &cobra.Command{
+	own = append(own, p.helpCommand(), p.outputCommand(), p.askCommand(), p.timerCommand(), &cobra.Command{
 		Use: "clear", Short: "Clears the screen, as Ctrl-L does", Args: exactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
 			if !tty.HasCursor() {
@@ -332,6 +353,7 @@ func (p *interactive) outputCommand() *cobra.Command {
 			if !ok {
 				return exit.Usagef("output %s: must be text, raw, json or csv", args[0])
 			}
+			f.readable = p.shell.show.readable
 			p.shell.show = f
 			return nil
 		},

@@ -29,3 +29,24 @@ func TestPrintableJSON(t *testing.T) {
 		t.Errorf("a byte that is not UTF-8 is %q", got)
 	}
 }
+
+// What a person can read is readable, everything else is escaped, and nothing that a terminal takes for a command is shown.
+func TestAppendReadable(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"plain \"x\"\n", `"plain \"x\"\n"`},
+		{"漢字 été", `"漢字 été"`},
+		{"👩‍👩‍👧 🏳️‍🌈 👍🏽 🇩🇪", `"👩‍👩‍👧 🏳️‍🌈 👍🏽 🇩🇪"`},
+		{"a\u200db", `"a\xe2\x80\x8db"`},
+		{"漢\xff", `"\xe6\xbc\xa2\xff"`},
+		{"\x1b[2J\u009b2J\u202e\u2028", `"\x1b[2J\xc2\x9b2J\xe2\x80\xae\xe2\x80\xa8"`},
+		{"", `""`},
+	} {
+		if got := string(reply.AppendReadable(nil, reply.BulkString(tt.text))); got != tt.want+"\n" {
+			t.Errorf("%q is %s, want %s", tt.text, got, tt.want)
+		}
+	}
+	nested := reply.Array(reply.Array(reply.BulkString("é"), reply.Nil), reply.OK)
+	if got, want := string(reply.AppendReadable(nil, nested)), "1) 1) \"é\"\n   2) (nil)\n2) OK\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -26,12 +26,18 @@ import (
 // same string again. Verbatim strings, statuses and errors are shown as they are, except for unprintable characters,
 // see Printable. "or more" is for AtLeast; redis-cli does not have it.
 func AppendText(dst []byte, r Reply) []byte {
-	return appendText(dst, r, 0)
+	return appendText(dst, r, 0, appendQuoted)
+}
+
+// AppendReadable is AppendText for a person whose terminal shows UTF-8: strings that are valid UTF-8 have their letters, such
+// as Chinese ones, and their emoji. One pasted at a prompt is the same string again.
+func AppendReadable(dst []byte, r Reply) []byte {
+	return appendText(dst, r, 0, appendReadable)
 }
 
 // appendText is AppendText for a reply whose first line starts at column indent. It indents all other lines of an
 // array, but not the lines of a verbatim string, which redis-cli does not indent either.
-func appendText(dst []byte, r Reply, indent int) []byte {
+func appendText(dst []byte, r Reply, indent int, quote func(dst, text []byte) []byte) []byte {
 	if r = r.form(0); r.kind == KindVerbatim {
 		return appendLines(dst, []byte(Printable(string(r.data))))
 	}
@@ -49,14 +55,14 @@ func appendText(dst []byte, r Reply, indent int) []byte {
 			dst = append(dst, " or more"...)
 		}
 	case KindBulk:
-		dst = appendQuoted(dst, r.data)
+		dst = quote(dst, r.data)
 	default:
-		return appendNumbered(dst, r.Elems(), indent)
+		return appendNumbered(dst, r.Elems(), indent, quote)
 	}
 	return append(dst, '\n')
 }
 
-func appendNumbered(dst []byte, elems []Reply, indent int) []byte {
+func appendNumbered(dst []byte, elems []Reply, indent int, quote func(dst, text []byte) []byte) []byte {
 	if len(elems) == 0 {
 		return append(dst, "(empty array)\n"...)
 	}
@@ -66,7 +72,7 @@ func appendNumbered(dst []byte, elems []Reply, indent int) []byte {
 			dst = fmt.Appendf(dst, "%*s", indent, "")
 		}
 		dst = fmt.Appendf(dst, "%*d) ", width, i+1)
-		dst = appendText(dst, e, indent+width+len(") "))
+		dst = appendText(dst, e, indent+width+len(") "), quote)
 	}
 	return dst
 }
@@ -159,6 +165,33 @@ func appendQuoted(dst, text []byte) []byte {
 	}
 	return append(dst, '"')
 }
+
+// appendReadable is appendQuoted for AppendReadable.
+func appendReadable(dst, text []byte) []byte {
+	if !utf8.Valid(text) {
+		return appendQuoted(dst, text)
+	}
+	dst = append(dst, '"')
+	for before := rune(0); len(text) > 0; {
+		c, n := utf8.DecodeRune(text)
+		switch {
+		case c < utf8.RuneSelf:
+			quoted := appendQuoted(nil, text[:1])
+			dst = append(dst, quoted[1:len(quoted)-1]...)
+		case unicode.IsPrint(c), c == joiner && (unicode.Is(unicode.So, before) || unicode.Is(unicode.M, before) || unicode.Is(unicode.Sk, before)):
+			dst = append(dst, text[:n]...)
+		default:
+			for _, b := range text[:n] {
+				dst = appendHexEscape(dst, b)
+			}
+		}
+		before, text = c, text[n:]
+	}
+	return append(dst, '"')
+}
+
+// joiner joins emoji to one. It stands behind a symbol, the mark of a symbol's form, or a tone of skin.
+const joiner = '\u200d'
 
 // Printable returns a text in which all bytes of unprintable characters, except tabs and line ends, are escaped as
 // \xHH: a terminal would take them for commands, for example to clear the screen or to overwrite earlier output.

@@ -27,6 +27,21 @@ func Split(line []byte) ([][]byte, error) {
 	return resp.Split(line)
 }
 
+// CutPipe cuts a line at a word that is | without quotes: a program follows, for a shell.
+func CutPipe(line string) (command, program string, found bool) {
+	s := resp.NewSplitter([]byte(line))
+	for s.SkipBlanks() {
+		begin := s.Pos()
+		if _, err := s.Word(); err != nil {
+			break
+		}
+		if line[begin:s.Pos()] == "|" {
+			return line[:begin], line[s.Pos():], true
+		}
+	}
+	return line, "", false
+}
+
 // Quoted returns a word in the quotes that replies show and Split reads.
 func Quoted(word []byte) string {
 	return string(bytes.TrimSuffix(reply.AppendText(nil, reply.Bulk(word)), []byte("\n")))

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/term"
 )
@@ -76,6 +77,7 @@ type Editor struct {
 	mode       mode
 	cannotMove bool   // the terminal cannot move its cursor, and edits lines itself
 	stop       func() // ends the watch for signals
+	lent       atomic.Bool
 
 	history []string
 	queue   []string // lines that are to be run before others are typed
@@ -217,7 +219,9 @@ func (e *Editor) Lend() (takeBack func() error, err error) {
 	if e.cannotMove {
 		return func() error { return nil }, nil
 	}
+	e.lent.Store(true)
 	return func() error {
+		e.lent.Store(false)
 		e.mode.run()
 		return e.open()
 	}, e.leave()

@@ -506,11 +506,10 @@ func TestEditor_screen(t *testing.T) {
 		}
 		again := screentest.New(p.width, p.height)
 		fmt.Fprint(again, strings.ReplaceAll(above, "\n", "\r\n"))
-		whole := *p.e
-		whole.out, whole.screen = again, screen{}
-		whole.screen.begin(p.width)
-		whole.draw()
-		if err := whole.flush(); err != nil {
+		p.e.out, p.e.screen = again, screen{}
+		p.e.screen.begin(p.width)
+		p.e.draw()
+		if err := p.e.flush(); err != nil {
 			t.Fatalf("%v", err)
 		}
 		if got, want := p.screen.Rows(), again.Rows(); !told && got != want {
@@ -548,6 +547,19 @@ func TestSplit(t *testing.T) {
 	} {
 		if got := split(text); !slices.Equal(got, want) {
 			t.Errorf("%q is split into %q", text, got)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                 nil,
+		"abcd\nefghi\n\nj": {"abcd\n", "efgh", "i\n", "\n", "j"},
+		"漢字漢字":             {"漢字", "漢字"},
+		"a漢字b\n":           {"a漢", "字b\n"},
+	} {
+		if got := Rows(text, 4); !slices.Equal(got, want) {
+			t.Errorf("%q has the rows %q, want %q", text, got, want)
 		}
 	}
 }

@@ -93,6 +93,10 @@ func (e *Editor) stops() (stop func()) {
 			case <-done:
 				return
 			case <-c:
+				if e.lent.Load() {
+					suspend()
+					continue
+				}
 				_ = e.leave() // the next line has the same error
 				suspend()
 				e.mode.run()

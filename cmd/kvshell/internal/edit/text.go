@@ -85,6 +85,24 @@ func areDoubtful(cells []cell) bool {
 	return slices.ContainsFunc(cells, func(c cell) bool { return c.isDoubtful() })
 }
 
+// Rows returns the rows that a text takes on a terminal of a width. A row has no line end where the terminal wraps it.
+func Rows(text string, width int) (rows []string) {
+	for line := range strings.Lines(text) {
+		from, at, column := 0, 0, 0
+		for _, cluster := range split(line) {
+			if wide := cellOf(cluster, "").width; cluster != "\n" {
+				if column += wide; column > width {
+					rows = append(rows, line[from:at])
+					from, column = at, wide
+				}
+			}
+			at += len(cluster)
+		}
+		rows = append(rows, line[from:])
+	}
+	return rows
+}
+
 func widthOf(cells []cell) (n int) {
 	for i := range cells {
 		n += cells[i].width

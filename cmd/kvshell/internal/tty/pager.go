@@ -37,17 +37,26 @@ func (t *Pager) Page(ctx context.Context, text string) error {
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
 	}
-	if len(lines) < height || !IsTerminal(t.Stdin) || !HasCursor() {
+	if len(lines) < height || !t.CanWait() {
 		return t.write(strings.Join(lines, ""))
 	}
+	return t.Rows(ctx, lines, height)
+}
+
+// CanWait reports whether keys can be typed while a text is shown.
+func (t *Pager) CanWait() bool { return IsTerminal(t.Stdin) && IsTerminal(t.Stdout) && HasCursor() }
+
+// Rows shows rows of a terminal a screen at a time. A row has its own line end, unless the terminal wraps it.
+func (t *Pager) Rows(ctx context.Context, rows []string, height int) error {
 	for n := height - 1; ; {
-		n = min(n, len(lines))
-		if err := t.write(strings.Join(lines[:n], "")); err != nil {
+		n = min(n, len(rows))
+		if err := t.write(strings.Join(rows[:n], "")); err != nil {
 			return err
 		}
-		if lines = lines[n:]; len(lines) == 0 {
+		if rows = rows[n:]; len(rows) == 0 {
 			return nil
 		}
+		var err error
 		n, err = t.moreLines(ctx, height)
 		if err := errors.Join(err, t.write("\r\x1b[K")); err != nil || n == 0 {
 			return err
@@ -72,8 +81,13 @@ func HasCursor() bool {
 // ShowsBlocks reports whether the terminal shows characters with which bars are drawn: it has UTF-8, and the user has not asked for
 // plain output.
 func ShowsBlocks() bool {
+	return HasCursor() && os.Getenv("NO_COLOR") == "" && HasUTF8()
+}
+
+// HasUTF8 reports whether the terminal shows UTF-8.
+func HasUTF8() bool {
 	locale := strings.ToLower(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
-	return HasCursor() && os.Getenv("NO_COLOR") == "" && (strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8"))
+	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
 }
 
 // moreLines shows the status, waits for a key and returns how many lines it asks for, 0 for no more.
@@ -100,20 +114,38 @@ func (t *Pager) moreLines(ctx context.Context, height int) (n int, err error) {
 		case <-ctx.Done(): // SIGTERM: the process ends, and the goroutine with it
 			return 0, ctx.Err()
 		case key := <-pressed:
-			return linesFor(key, height), nil
+			n, typed := linesFor(key, height)
+			if back, ok := t.Keys.(interface{ Unread([]byte) }); ok {
+				back.Unread([]byte(key[typed:]))
+			}
+			return n, nil
 		}
 	}
 }
 
-// linesFor returns how many lines a key asks for.
-func linesFor(key string, height int) int {
-	switch key {
-	case "", "q", "Q", "\x03", "\x04", "\x1b":
-		return 0
-	case "\r", "\n", "j", "\x1b[B":
-		return 1
+// linesFor returns how many lines the first key of what was typed asks for, and how many bytes it has. A key that is none of the
+// pager's ends the text, and is left for the next line.
+func linesFor(typed string, height int) (n, bytes int) {
+	if strings.HasPrefix(typed, "\x1b") {
+		switch typed {
+		case "\x1b[B":
+			return 1, len(typed)
+		case "\x1b[6~":
+			return height - 1, len(typed)
+		case "\x1b":
+			return 0, len(typed)
+		}
+		return 0, 0
 	}
-	return height - 1
+	switch typed[:min(1, len(typed))] {
+	case "q", "Q", "\x03", "\x04":
+		return 0, 1
+	case "\r", "\n", "j":
+		return 1, 1
+	case " ":
+		return height - 1, 1
+	}
+	return 0, 0
 }
 
 // filledLine is a length in characters. A line without an indent that is at least so long is taken for part of a

@@ -49,3 +49,15 @@ func TestWrap_whole(t *testing.T) {
 		}
 	})
 }
+
+// A key that is none of the pager's is left for the next line.
+func TestLinesFor(t *testing.T) {
+	for typed, want := range map[string][2]int{
+		" ": {9, 1}, "\r": {1, 1}, "j": {1, 1}, "\x1b[B": {1, 3}, "\x1b[6~": {9, 4}, "q": {0, 1}, "\x03": {0, 1}, "\x1b": {0, 1},
+		"": {0, 0}, "PING\r": {0, 0}, " PING": {9, 1}, "\r\r": {1, 1}, "\x1b[200~x": {0, 0},
+	} {
+		if n, bytes := linesFor(typed, 10); n != want[0] || bytes != want[1] {
+			t.Errorf("%q asks for %d lines by %d bytes, want %d by %d", typed, n, bytes, want[0], want[1])
+		}
+	}
+}

@@ -142,10 +142,10 @@ func (sh *shell) print(r reply.Reply) error {
 	if r.IsError() {
 		text = []byte(tty.Paint(sh.stdout, string(text)))
 	}
-	if sh.showLong != nil {
-		return sh.showLong(text)
+	if sh.showLong == nil {
+		return sh.put(text)
 	}
-	return sh.put(text)
+	return sh.showLong(text, !r.IsError() && sh.show.hasLabels(sh.stdout) && tty.HasColors(sh.stdout))
 }
 
 // put writes a reply as it is.

@@ -43,6 +43,11 @@ func (f *format) append(dst []byte, r reply.Reply, out *os.File) []byte {
 	return reply.AppendText(dst, r)
 }
 
+// hasLabels reports whether replies are shown with their types on out.
+func (f *format) hasLabels(out *os.File) bool {
+	return !f.json && !f.csv && !f.raw && (f.text || tty.IsTerminal(out))
+}
+
 // formatNamed returns the format that the word output of the prompt has this name for. It is not ok for another name.
 func formatNamed(name string) (f format, ok bool) {
 	switch name {

@@ -67,23 +67,30 @@ func failure(program string, err error) error {
 // pagerVariable names the program that shows long replies; if it is set and empty, none does.
 const pagerVariable = "PAGER"
 
-// showLong shows a reply. One that is longer than the screen is shown a page at a time, unless more was typed or pasted that waits.
-func (p *interactive) showLong(text []byte) error {
+// showLong shows a reply, with its types in colours or without. One that is longer than the screen is shown a page at a time, unless
+// more was typed or pasted that waits.
+func (p *interactive) showLong(text []byte, colors bool) error {
 	sh := p.shell
 	pager, given := os.LookupEnv(pagerVariable)
 	t := &tty.Pager{Stdin: sh.stdin, Stdout: sh.stdout, Keys: sh.keyboard()}
 	width, height, err := term.GetSize(int(sh.stdout.Fd()))
-	if err != nil || width < 2 || height < 3 || given && pager == "" || !t.CanWait() || p.editor.Waits() {
+	if err != nil || width < 2 || height < 3 || !t.CanWait() {
 		return sh.put(text)
 	}
 	rows := edit.Rows(string(text), width)
-	switch {
-	case len(rows) < height:
-		return sh.put(text)
-	case given:
+	isLong := len(rows) >= height && !p.editor.Waits()
+	if isLong && given && pager != "" {
 		return p.into(pager, func() error { return sh.put(text) })
 	}
-	return t.Rows(sh.interrupted, rows, height)
+	for i, row := range rows {
+		if colors && (i == 0 || strings.HasSuffix(rows[i-1], "\n")) {
+			rows[i] = tty.PaintLabels(row)
+		}
+	}
+	if isLong && !given {
+		return t.Rows(sh.interrupted, rows, height)
+	}
+	return sh.put([]byte(strings.Join(rows, "")))
 }
 
 func (p *interactive) timerCommand() *cobra.Command {

@@ -161,6 +161,11 @@ func (p *interactive) text() string {
 // run reads lines and runs them, until Ctrl-D or exit.
 func (p *interactive) run(ctx context.Context) error {
 	for {
+		select {
+		case <-p.interrupts: // it came after the end of the last command
+			p.recall()
+		default:
+		}
 		if p.client != nil {
 			p.client.Learn() // for hints, which do not wait
 		}

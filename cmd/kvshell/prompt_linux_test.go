@@ -666,6 +666,14 @@ func TestPrompt_colors(t *testing.T) {
 	p.sees("(scratch)> ")
 	p.types("NOSUCH" + enter)
 	p.sees("\x1b[31m(error) ERR unknown command 'NOSUCH'")
+	p.types("DBSIZE" + enter)
+	p.sees("\x1b[90m(integer)\x1b[0m 0\n")
+	p.types("BF.ADD seen ")
+	p.shows("(scratch)> BF.ADD seen item")
+	if prompts, hint := p.screen.Styled("36"), p.screen.Styled("90"); !strings.HasSuffix(prompts, "(scratch)> ") || !strings.HasSuffix(hint, "item") {
+		t.Errorf("%q is cyan, and %q grey", prompts, hint)
+	}
+	p.types(ctrlC)
 	p.types("output xml" + enter)
 	p.sees("\x1b[31moutput xml: ")
 	p.types(ctrlD)

@@ -60,8 +60,8 @@ type shell struct {
 	yes     bool          // the prompt asks nothing
 	lasted  time.Duration // of the last command at the prompt
 
-	showLong func(text []byte) error // at the prompt: shows replies; else nil
-	keys     io.Reader               // at the prompt: keys are read from here while no line is edited; else nil
+	showLong func(text []byte, colors bool) error // at the prompt: shows replies; else nil
+	keys     io.Reader                            // at the prompt: keys are read from here while no line is edited; else nil
 
 	// lent is the store that the prompt has open, nil elsewhere. Own words that are typed at the prompt use it and
 	// open none, and closeStore leaves it open. The prompt sets it while no word runs.

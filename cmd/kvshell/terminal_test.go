@@ -28,13 +28,14 @@ var mayUseStdout = map[string]string{
 	"refuseOwnFiles": "looks which file it is", "summary": "of dedup: numbers", "toStdout": "of dedup: lines of the user's",
 	"hint": "asks if it is a terminal", "runWords": "asks if it is a terminal", "reporting": "the list of a dry run, which is escaped",
 	"top": "the screen escapes", "printResult": "asks if it is a terminal", "latency": "asks if it is a terminal", "rewrite": "begins a line anew",
-	"openForPrompt": "its banner", "complete": "what Tab shows, which is escaped", "run": "an empty line", "clear": "clears the screen", "runPrompt": "asks if it is a terminal",
+	"put": "of print", "showLong": "of print", "into": "has print and write go to a program",
+	"openForPrompt": "its banner", "run": "an empty line", "clear": "clears the screen", "runPrompt": "asks if it is a terminal",
 }
 
 // mayUseFile are the functions that use the file behind messages.
 var mayUseFile = map[string]string{
 	"backup": "a bar", "load": "a bar", "dedup": "a bar", "salvage": "a bar", "reporting": "a bar", "loadFile": "a bar",
-	"Open": "of dedup: looks which file it is",
+	"Open": "of dedup: looks which file it is", "into": "a program writes its errors there",
 }
 
 // Nothing is written to standard error but by tty.Messages, and to standard output only where it is known why.

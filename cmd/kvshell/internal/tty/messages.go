@@ -3,6 +3,9 @@ package tty
 import (
 	"io"
 	"os"
+	"regexp"
+	"strings"
+	"sync"
 
 	"github.com/sievekv/sievekv/module/reply"
 )
@@ -46,13 +49,38 @@ func (m *Messages) IsTerminal() bool { return IsTerminal(m.file) }
 // File returns the file, for a progress bar, which has to move the cursor, and to tell it from others.
 func (m *Messages) File() *os.File { return m.file }
 
-// Paint returns the text of an error as it is shown on out: in red on a terminal with colours, unless $NO_COLOR is set
-// (https://no-color.org).
+// HasColors reports whether out is a terminal with colours, and $NO_COLOR is not set (https://no-color.org).
+func HasColors(out *os.File) bool {
+	return IsTerminal(out) && HasCursor() && os.Getenv("NO_COLOR") == ""
+}
+
+const red, grey, plain = "\x1b[31m", "\x1b[90m", "\x1b[0m"
+
+// Paint returns the text of an error as it is shown on out: in red if that has colours.
 func Paint(out *os.File, text string) string {
-	term := os.Getenv("TERM")
-	if !IsTerminal(out) || os.Getenv("NO_COLOR") != "" || term == "" || term == "dumb" {
+	if !HasColors(out) {
 		return text
 	}
-	const red, plain = "\x1b[31m", "\x1b[0m"
 	return red + text + plain
+}
+
+// labels matches what a line of a reply has before its value.
+var labels = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^( *(?:\d+\) +)*)(\((?:nil|integer|double|empty array|error)\))?`)
+})
+
+// PaintLabels returns a line of a reply as it is shown at a prompt with colours: its numbers and types in grey, an error in red.
+func PaintLabels(line string) string {
+	at := labels().FindStringSubmatchIndex(line)
+	numbers, label, rest := line[:at[3]], line[at[3]:at[1]], line[at[1]:]
+	if numbers != "" {
+		numbers = grey + numbers + plain
+	}
+	switch end := strings.TrimRight(rest, "\n"); label {
+	case "":
+		return numbers + rest
+	case "(error)":
+		return numbers + red + label + end + plain + rest[len(end):]
+	}
+	return numbers + grey + label + plain + rest
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
-var growthSteps = flag.Int("growthsteps", 1500, "steps of each store in TestModel_growth")
+var growthSteps = flag.Int("growthsteps", 600, "steps of each store in TestModel_growth")
 
 // growthModel is a store with filters that grow from a log, and what is known of their items.
 type growthModel struct {

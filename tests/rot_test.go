@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -26,6 +27,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
+
+var rotFlips = flag.Int("flips", 240, "how many bits TestRot flips, one at a time")
 
 // rotten is a store whose bits are flipped, one at a time, and what was acknowledged in it.
 type rotten struct {
@@ -198,10 +201,6 @@ func memtables(t *testing.T, db *kv.DB) uint64 {
 // missing. What a log loses behind a flipped bit looks like the end of a torn write, save where a later chunk says that
 // it was synced: only there damage must be noticed.
 func TestRot(t *testing.T) {
-	flips := 800
-	if raceEnabled {
-		flips = 200
-	}
 	shares := func(name string) int {
 		switch faultfs.ClassOf(path.Join(storeDir, name)) {
 		case "MANIFEST":
@@ -227,7 +226,7 @@ func TestRot(t *testing.T) {
 		for name, data := range found {
 			t.Run(state+" "+name, func(t *testing.T) {
 				t.Parallel()
-				r.rot(t, name, data, (flips*shares(name)+len(stores)*all-1)/(len(stores)*all))
+				r.rot(t, name, data, (*rotFlips*shares(name)+len(stores)*all-1)/(len(stores)*all))
 			})
 		}
 	}

@@ -173,6 +173,9 @@ func (p *interactive) run(ctx context.Context) error {
 		switch {
 		case errors.Is(err, prompt.ErrAborted):
 			continue
+		case errors.Is(err, prompt.ErrLong):
+			p.shell.tell(err)
+			continue
 		case errors.Is(err, io.EOF):
 			_, err = fmt.Fprintln(p.shell.stdout)
 			p.tellDropped()

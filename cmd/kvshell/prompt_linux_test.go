@@ -657,6 +657,11 @@ func TestPrompt_dumb(t *testing.T) {
 	p.types("NOSUCH\n")
 	p.sees("\n(error) ERR unknown command 'NOSUCH'") // not in red
 	p.sees("(scratch)> ")
+	p.types("SET k " + strings.Repeat("y", 5000) + "\n") // which the terminal cuts
+	p.sees("the line is too long for this terminal")
+	p.sees("(scratch)> ")
+	p.types("DBSIZE\n")
+	p.sees("(integer) 0\n(scratch)> ")
 	p.types(ctrlD)
 	p.ends(exit.OK)
 }

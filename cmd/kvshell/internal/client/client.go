@@ -49,8 +49,8 @@ type Client struct {
 	helper *Client // for the client's own questions: this connection may be in a transaction
 	table  *module.Table
 
-	learning atomic.Bool                  // a goroutine asks for the table
-	learned  atomic.Pointer[module.Table] // what it was told
+	learned  atomic.Pointer[module.Table] // what a goroutine was told that has asked for the table
+	learning *connection                  // for which it was asked: once for each
 }
 
 // New returns a client without a connection. Resp3, if it is not nil, reports whether to speak RESP3 if the user has
@@ -409,14 +409,15 @@ func (c *Client) KnownTable() *module.Table {
 	return c.table
 }
 
-// Learn asks for the command table over another connection, for KnownTable, and does not wait for it.
+// Learn asks for the command table over another connection, for KnownTable, and does not wait for it. It does nothing while the
+// client is not connected, and asks once for each connection: the user may not be allowed to know the table.
 func (c *Client) Learn() {
-	if c.KnownTable() != nil || !c.learning.CompareAndSwap(false, true) {
+	if c.conn == nil || c.learning == c.conn || c.KnownTable() != nil {
 		return
 	}
+	c.learning = c.conn
 	other := New(c.address, nil, io.Discard)
 	go func() {
-		defer c.learning.Store(false)
 		if table := other.Table(); len(table.Commands()) > 0 {
 			c.learned.Store(table)
 		}

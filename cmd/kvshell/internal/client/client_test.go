@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
@@ -89,6 +90,24 @@ func TestClient_keys(t *testing.T) {
 	}
 	if r := c.mustDo(t, "EXEC"); r.Kind() != reply.KindArray || len(r.Elems()) != 0 {
 		t.Errorf("the transaction had %v", r)
+	}
+}
+
+// The table is learned beside the commands that the user types, once there is a connection.
+func TestClient_Learn(t *testing.T) {
+	s := servertest.Serve(t, "")
+	c := clientOf(t, s.Addr())
+	c.Learn()
+	if c.learning != nil || c.KnownTable() != nil {
+		t.Error("the client learns without a connection")
+	}
+	c.mustDo(t, "PING")
+	c.Learn()
+	for c.KnownTable() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if c.KnownTable().Command([]byte("BF.ADD")) == nil || c.Table() != c.KnownTable() {
+		t.Error("the table that was learned is another one")
 	}
 }
 

@@ -12,8 +12,11 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// ErrAborted is the error of a line that Ctrl-C ended.
-var ErrAborted = edit.ErrAborted
+// ErrAborted is the error of a line that Ctrl-C ended, and ErrLong that of one whose end the terminal may have dropped.
+var (
+	ErrAborted = edit.ErrAborted
+	ErrLong    = edit.ErrLong
+)
 
 // Editor reads lines from a terminal, with completion and a history.
 type Editor struct {

@@ -141,13 +141,13 @@ const (
 // value means HashKeyed.
 type Hash = hash.Kind
 
-// The hashes of items. See package internal/hash for their guarantees.
+// The hashes of items. docs/GUARANTEES.md says which items an attacker can choose.
 const (
 	HashKeyed = hash.Keyed // with a secret of the filter, of its group, or of Options.Seed: without it nobody can choose items that collide
 	HashXXH64 = hash.XXH64 // unkeyed, for filters that other programs build too, see Options.Seed: anyone can choose items that collide
 )
 
-// Layout says where the slots of an item are in a new filter, for the field Layout of a CuckooConfig. The zero value means
+// Layout says where the bits or slots of an item are, for the field Layout of a BloomConfig or CuckooConfig. The zero value means
 // LayoutNative.
 type Layout = scalableext.Layout
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/sievekv/sievekv/internal/filtercmd"
 	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -30,7 +31,7 @@ func ModuleWith(o Options) module.Module {
 		read  = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
 	m := module.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings(o)}
-	m.Commands = scalableext.Commands("bloom", []module.Command{
+	m.Commands = filtercmd.Commands("bloom", []module.Command{
 		{
 			Name: "BF.RESERVE", Arity: -4, Flags: write | module.Brief,
 			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [GROUP name] [WINDOW seconds | LAST n] [SLICES n] [GROWTHLOG bytes]",
@@ -132,7 +133,7 @@ func configOf(db *kv.DB, a scalableext.Asked) Config {
 func reserve(c *module.Call) reply.Reply {
 	words := defaults(c.DB)
 	words.Windows = true
-	asked, failed, ok := scalableext.ParseReserve(c, words)
+	asked, failed, ok := filtercmd.ParseReserve(c, words)
 	if !ok {
 		return failed
 	}
@@ -154,14 +155,14 @@ func reserve(c *module.Call) reply.Reply {
 	if compatible && errors.Is(err, kv.ErrTooLarge) {
 		return errNoMemory
 	}
-	return scalableext.Done(err)
+	return filtercmd.Done(err)
 }
 
 // errNoMemory is RedisBloom's answer to a filter that is too large.
 var errNoMemory = reply.Error("ERR Insufficient memory to create filter")
 
 func add(c *module.Call) reply.Reply {
-	return scalableext.Bool(recalled(c).add(c.Args[1], defaultSpec))
+	return filtercmd.Bool(recalled(c).add(c.Args[1], defaultSpec))
 }
 
 // addSeries answers items that the filter has from memory, up to the first that is perhaps new. It adds the rest in one
@@ -180,7 +181,7 @@ func addSeries(c *module.Call, calls *module.Series) {
 		return
 	}
 	before := f.logging()
-	f.h.AddSeries(f.level, defaultSpec, calls, known, f.AddStaged, func(item []byte) (bool, error) { return f.add(item, defaultSpec) })
+	filtercmd.AddSeries(f.h, f.level, defaultSpec, calls, known, f.AddStaged, func(item []byte) (bool, error) { return f.add(item, defaultSpec) })
 	for i := known; i < calls.Len() && before != nil; i++ {
 		if r := calls.Replies[i]; !r.IsError() && (r.Int() == 0 || before.sure.made()) {
 			f.remember(before, before.hash.Sum(calls.Args(i)[1]))
@@ -198,14 +199,14 @@ func existsSeries(c *module.Call, calls *module.Series) {
 	f.h.CountAnswers(yes, n-yes)
 	for i := n; i < calls.Len(); i++ {
 		present, err := f.MayContain(calls.Args(i)[1])
-		calls.Replies[i] = scalableext.Existence(c, f.h, present, err)
+		calls.Replies[i] = filtercmd.Existence(c, f.h, present, err)
 	}
 }
 
 func madd(c *module.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
 func insert(c *module.Call) reply.Reply {
-	return scalableext.Insert(c, defaults(c.DB), func(a scalableext.Asked) scalableext.Spec { return configOf(c.DB, a).spec }, addItems)
+	return filtercmd.Insert(c, defaults(c.DB), func(a scalableext.Asked) scalableext.Spec { return configOf(c.DB, a).spec }, addItems)
 }
 
 // addItems adds items and answers for each. If the filter is missing, it is made as spec says; without spec that is
@@ -214,19 +215,19 @@ func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply
 	f := handleOf(c)
 	f.adding(len(items))
 	defer f.Added(len(items))
-	return f.h.AddItems(f.level, spec, items, f.AddStaged)
+	return filtercmd.AddItems(f.h, f.level, spec, items, f.AddStaged)
 }
 
 func exists(c *module.Call) reply.Reply {
 	f := recalled(c)
-	return scalableext.Exists(c, f, f.h)
+	return filtercmd.Exists(c, f, f.h)
 }
 
-func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
+func mexists(c *module.Call) reply.Reply { return filtercmd.MExists(c, handleOf(c)) }
 
 func card(c *module.Call) reply.Reply {
 	items, err := scalableext.Ask(handleOf(c).h, (*filter).items)
-	return scalableext.Card(c, items, err)
+	return filtercmd.Card(c, items, err)
 }
 
 // sizeOf returns the size that BF.INFO answers: that of the bit arrays and of RedisBloom's bookkeeping, as clients
@@ -234,27 +235,27 @@ func card(c *module.Call) reply.Reply {
 func sizeOf(i Info) uint64 { return 32 + 64*uint64(len(i.Layers)) + i.Bytes }
 
 func info(c *module.Call) reply.Reply {
-	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
-		facts := []scalableext.Fact{
-			scalableext.IntFact("CAPACITY", "Capacity", i.Capacity),
-			scalableext.IntFact("SIZE", "Size", sizeOf(i)),
-			scalableext.IntFact("FILTERS", "Number of filters", uint64(len(i.Layers))),
-			scalableext.IntFact("ITEMS", "Number of items inserted", i.Items),
-			scalableext.ExpansionFact(i.Expansion),
+	return filtercmd.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+		facts := []filtercmd.Fact{
+			filtercmd.IntFact("CAPACITY", "Capacity", i.Capacity),
+			filtercmd.IntFact("SIZE", "Size", sizeOf(i)),
+			filtercmd.IntFact("FILTERS", "Number of filters", uint64(len(i.Layers))),
+			filtercmd.IntFact("ITEMS", "Number of items inserted", i.Items),
+			filtercmd.ExpansionFact(i.Expansion),
 		}
 		if i.ItemsEstimated && len(c.Args) == 1 {
-			facts = append(facts, scalableext.IntFact("", "Number of items is estimated", 1))
+			facts = append(facts, filtercmd.IntFact("", "Number of items is estimated", 1))
 		}
-		facts = append(facts, scalableext.LossyFact(c, i.Lossy)...)
+		facts = append(facts, filtercmd.LossyFact(c, i.Lossy)...)
 		facts = append(facts, windowReply(c, i)...)
-		log := scalableext.IntFact("GROWTHLOG", "Growth log", i.LogBytes)
+		log := filtercmd.IntFact("GROWTHLOG", "Growth log", i.LogBytes)
 		log.Alone = true
-		return scalableext.Facts(c, append(facts, scalableext.HashFact(i.Hash), log))
+		return filtercmd.Facts(c, append(facts, filtercmd.HashFact(i.Hash), log))
 	})
 }
 
 // windowReply returns the facts of a filter that forgets, nothing for others. Times are in milliseconds.
-func windowReply(c *module.Call, i Info) []scalableext.Fact {
+func windowReply(c *module.Call, i Info) []filtercmd.Fact {
 	if i.Window == 0 && i.Last == 0 {
 		return nil
 	}
@@ -271,15 +272,15 @@ func windowReply(c *module.Call, i Info) []scalableext.Fact {
 		}
 		slices = append(slices, reply.Map(facts...))
 	}
-	window := scalableext.IntFact("WINDOW", "Window", uint64(i.Window.Milliseconds()))
+	window := filtercmd.IntFact("WINDOW", "Window", uint64(i.Window.Milliseconds()))
 	if i.Last != 0 {
-		window = scalableext.IntFact("LAST", "Last", i.Last)
+		window = filtercmd.IntFact("LAST", "Last", i.Last)
 	}
-	return []scalableext.Fact{window, {Word: "SLICES", Field: reply.Label("Slices", reply.Array(slices...))}}
+	return []filtercmd.Fact{window, {Word: "SLICES", Field: reply.Label("Slices", reply.Array(slices...))}}
 }
 
 func debug(c *module.Call) reply.Reply {
-	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+	return filtercmd.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
 		lines := []reply.Reply{reply.BulkString(fmt.Sprintf("size:%d", i.Items))}
 		for _, l := range i.Layers {
 			lines = append(lines, reply.BulkString(fmt.Sprintf(
@@ -290,4 +291,4 @@ func debug(c *module.Call) reply.Reply {
 	})
 }
 
-func merge(c *module.Call) reply.Reply { return scalableext.Merged(c, filterOf, (*Filter).Merge) }
+func merge(c *module.Call) reply.Reply { return filtercmd.Merged(c, filterOf, (*Filter).Merge) }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/sievekv/sievekv/internal/dump"
+	"github.com/sievekv/sievekv/internal/filtercmd"
 	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -60,7 +62,7 @@ func (f *filter) dumpHeader(r kv.Reader) []byte {
 const maxDumpChunk = 16 << 20
 
 // dumpChunk returns the chunk of a dump that begins at an offset of the arrays, which ends with its layer or after
-// maxDumpChunk bytes; nil behind the end. Charge is as for scalableext.LayerBytes.
+// maxDumpChunk bytes; nil behind the end. Charge is as for dump.LayerBytes.
 func (f *filter) dumpChunk(r kv.Reader, offset uint64, charge func(bytes int) error) ([]byte, error) {
 	for i := range f.layers {
 		l := f.layer(i).flat
@@ -68,7 +70,7 @@ func (f *filter) dumpChunk(r kv.Reader, offset uint64, charge func(bytes int) er
 			offset -= n
 			continue
 		}
-		return scalableext.LayerBytes(r, f.object, l.table, offset, min(offset+maxDumpChunk, l.bits/8), charge)
+		return dump.LayerBytes(r, f.object, l.table, offset, min(offset+maxDumpChunk, l.bits/8), charge)
 	}
 	return nil, nil
 }
@@ -80,7 +82,7 @@ func scanDump(c *module.Call) reply.Reply {
 	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		switch {
 		case f.layout() != scalableext.LayoutCompatible:
-			chunk, next, err = scalableext.NewDump(r, f.object, false).Chunk(iter, c.Charge)
+			chunk, next, err = dump.NewDump(r, f.object, false).Chunk(iter, c.Charge)
 			return err
 		case iter == 0:
 			if err = c.Charge(dumpHeaderLen + len(f.layers)*dumpLayerLen); err == nil {
@@ -95,7 +97,7 @@ func scanDump(c *module.Call) reply.Reply {
 	})
 	switch {
 	case err != nil:
-		return scalableext.ErrorReply(err)
+		return filtercmd.ErrorReply(err)
 	case !numeric:
 		return reply.Error("Second argument must be numeric")
 	}

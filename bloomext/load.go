@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/dump"
 	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
@@ -67,7 +68,7 @@ func (d dumped) spec() kv.Spec {
 }
 
 // loading says how the bytes of a dump become a filter.
-var loading = scalableext.Loading[filter]{
+var loading = dump.Loading[filter]{
 	Native:  func(f *filter) bool { return f.layout() != scalableext.LayoutCompatible },
 	Counted: onesCounter,
 	Bytes: func(f *filter, i int) uint64 {
@@ -75,7 +76,7 @@ var loading = scalableext.Loading[filter]{
 		case i >= len(f.layers):
 			return 0
 		case f.layout() != scalableext.LayoutCompatible:
-			return scalableext.LayerLen(f.layer(i).table)
+			return dump.LayerLen(f.layer(i).table)
 		}
 		return f.layer(i).numBits() / 8
 	},
@@ -103,7 +104,7 @@ var errOther = errors.New("other data has come for this place before: load the f
 func putBytes(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 	l := f.layer(i)
 	var positions []uint16
-	return scalableext.EachStretch(w, f.object, l.table, at, data, func(p scalableext.Stretch, was, is []byte) error {
+	return dump.EachStretch(w, f.object, l.table, at, data, func(p dump.Stretch, was, is []byte) error {
 		positions = positions[:0]
 		for j, b := range is {
 			if was[j]&^b != 0 {
@@ -127,7 +128,7 @@ func putBytes(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 // sameBytes returns errOther unless the bytes of a layer are these. Bytes of a complete filter are not overwritten: items
 // could get lost. But a client that repeats what it has sent last is told that it is there.
 func sameBytes(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
-	return scalableext.EachStretch(w, f.object, f.layer(i).table, at, data, func(_ scalableext.Stretch, was, is []byte) error {
+	return dump.EachStretch(w, f.object, f.layer(i).table, at, data, func(_ dump.Stretch, was, is []byte) error {
 		if string(was) != string(is) {
 			return errOther
 		}
@@ -149,31 +150,31 @@ func loadChunk(c *module.Call) reply.Reply {
 		case errors.Is(err, kv.ErrTooLarge):
 			return errNoMemory
 		case !errors.Is(err, kv.ErrExists): // a key of another type is refused below
-			return scalableext.LoadReply(err)
+			return dump.LoadReply(err)
 		}
 	}
 	switch err := loading.Load(f.h, f.level, iter, data); {
 	case err == nil:
 		return reply.OK
 	default:
-		return scalableext.LoadReply(err)
+		return dump.LoadReply(err)
 	}
 }
 
 // beginLoad makes a half-loaded filter of a header.
 func (f *Filter) beginLoad(header []byte) error {
-	if scalableext.IsNativeDump(header) {
+	if dump.IsNativeDump(header) {
 		return loading.BeginNative(f.h, f.level, header, bloomType, false)
 	}
 	var d dumped
 	spec := func(*kv.DB) (kv.Spec, error) {
 		var ok bool
 		if d, ok = decodeDump(header); !ok {
-			return kv.Spec{}, scalableext.ErrBadData
+			return kv.Spec{}, dump.ErrBadData
 		}
 		return d.spec(), nil
 	}
-	return f.h.BeginLoad(f.level, spec, func(w *kv.Writer, c *filter) error {
+	return dump.BeginLoad(f.h, f.level, spec, func(w *kv.Writer, c *filter) error {
 		for i, items := range d.items {
 			if items > 0 {
 				w.SetCounter(c.layer(i).table, itemsCounter, items)

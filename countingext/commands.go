@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/sievekv/sievekv/internal/filtercmd"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -17,7 +18,7 @@ func Module() module.Module {
 		remove = module.Write | module.ModuleFlag
 		read   = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	return module.Module{Name: "cbf", Types: []*kv.Type{countingType}, Settings: []module.Setting{scalableext.GroupSetting(groupSetting, "counting Bloom filters")}, Commands: scalableext.Commands("counting", []module.Command{
+	return module.Module{Name: "cbf", Types: []*kv.Type{countingType}, Settings: []module.Setting{scalableext.GroupSetting(groupSetting, "counting Bloom filters")}, Commands: filtercmd.Commands("counting", []module.Command{
 		{
 			Name: "CBF.RESERVE", Arity: -4, Flags: write | module.Brief,
 			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [GROUP name]",
@@ -136,37 +137,37 @@ var (
 )
 
 func reserve(c *module.Call) reply.Reply {
-	if failed, ok := scalableext.CheckOptions(c.Args[3:], reserveOptions); !ok {
+	if failed, ok := filtercmd.CheckOptions(c.Args[3:], reserveOptions); !ok {
 		return failed
 	}
-	return scalableext.Reserve(c, defaults(c.DB), func(a scalableext.Asked) error { return handleOf(c).Reserve(configOf(a)) })
+	return filtercmd.Reserve(c, defaults(c.DB), func(a scalableext.Asked) error { return handleOf(c).Reserve(configOf(a)) })
 }
 
 // defaultSpec is the spec of filters that commands make by adding to a missing key.
 func defaultSpec(db *kv.DB) (kv.Spec, error) { return configOf(defaults(db)).spec(db) }
 
 func add(c *module.Call) reply.Reply {
-	return scalableext.Bool(handleOf(c).add(c.Args[1], defaultSpec))
+	return filtercmd.Bool(handleOf(c).add(c.Args[1], defaultSpec))
 }
 
 func madd(c *module.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
 func insert(c *module.Call) reply.Reply {
-	if failed, ok := scalableext.CheckOptions(c.Args[1:], insertOptions); !ok {
+	if failed, ok := filtercmd.CheckOptions(c.Args[1:], insertOptions); !ok {
 		return failed
 	}
-	return scalableext.Insert(c, defaults(c.DB), func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
+	return filtercmd.Insert(c, defaults(c.DB), func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
 }
 
 // addItems adds items and answers for each. If the filter is missing, it is made as spec says; without spec that is
 // an error.
 func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
 	f := handleOf(c)
-	return f.h.AddItems(f.level, spec, items, f.AddStaged)
+	return filtercmd.AddItems(f.h, f.level, spec, items, f.AddStaged)
 }
 
 func del(c *module.Call) reply.Reply {
-	return scalableext.Bool(handleOf(c).Delete(c.Args[1]))
+	return filtercmd.Bool(handleOf(c).Delete(c.Args[1]))
 }
 
 func mdel(c *module.Call) reply.Reply {
@@ -174,22 +175,22 @@ func mdel(c *module.Call) reply.Reply {
 	deleted := make([]bool, len(items))
 	f := handleOf(c)
 	if err := f.h.Write(f.level, func(w *kv.Writer) error { return f.DeleteStaged(w, items, deleted) }); err != nil {
-		return scalableext.ErrorReply(err)
+		return filtercmd.ErrorReply(err)
 	}
 	return reply.Bools(deleted)
 }
 
 func exists(c *module.Call) reply.Reply {
 	f := recalled(c)
-	return scalableext.Exists(c, f, f.h)
+	return filtercmd.Exists(c, f, f.h)
 }
 
-func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
+func mexists(c *module.Call) reply.Reply { return filtercmd.MExists(c, handleOf(c)) }
 
 func countCommand(c *module.Call) reply.Reply {
 	f := handleOf(c)
 	n, err := f.Count(c.Args[1])
-	answer := scalableext.Count(c, f.h, n, err)
+	answer := filtercmd.Count(c, f.h, n, err)
 	if n == MaxCount && err == nil {
 		return reply.AtLeast(MaxCount)
 	}
@@ -198,28 +199,28 @@ func countCommand(c *module.Call) reply.Reply {
 
 func card(c *module.Call) reply.Reply {
 	items, err := scalableext.Ask(handleOf(c).h, (*filter).items)
-	return scalableext.Card(c, items, err)
+	return filtercmd.Card(c, items, err)
 }
 
 func info(c *module.Call) reply.Reply {
-	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
-		return scalableext.Facts(c, append([]scalableext.Fact{
-			scalableext.IntFact("CAPACITY", "Capacity", i.Capacity),
-			scalableext.IntFact("SIZE", "Size", i.Bytes),
-			scalableext.IntFact("FILTERS", "Number of filters", uint64(len(i.Layers))),
-			scalableext.IntFact("ITEMS", "Number of items", i.Items),
-			scalableext.ExpansionFact(i.Expansion),
-			scalableext.IntFact("KEPT", "Deletes kept", i.DeletesKept),
-			scalableext.IntFact("STUCK", "Counters stuck", i.Stuck),
-			scalableext.IntFact("LEFTOVER", "Adds left over", i.Leftover),
+	return filtercmd.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+		return filtercmd.Facts(c, append([]filtercmd.Fact{
+			filtercmd.IntFact("CAPACITY", "Capacity", i.Capacity),
+			filtercmd.IntFact("SIZE", "Size", i.Bytes),
+			filtercmd.IntFact("FILTERS", "Number of filters", uint64(len(i.Layers))),
+			filtercmd.IntFact("ITEMS", "Number of items", i.Items),
+			filtercmd.ExpansionFact(i.Expansion),
+			filtercmd.IntFact("KEPT", "Deletes kept", i.DeletesKept),
+			filtercmd.IntFact("STUCK", "Counters stuck", i.Stuck),
+			filtercmd.IntFact("LEFTOVER", "Adds left over", i.Leftover),
 			{Word: "DELETED", Field: reply.Label("Error rate of deleted items", reply.Double(i.DeletedRate))},
-			scalableext.HashFact(i.Hash),
-		}, scalableext.LossyFact(c, i.Lossy)...))
+			filtercmd.HashFact(i.Hash),
+		}, filtercmd.LossyFact(c, i.Lossy)...))
 	})
 }
 
 func debug(c *module.Call) reply.Reply {
-	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+	return filtercmd.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
 		lines := []reply.Reply{reply.BulkString(fmt.Sprintf("size:%d kept:%d", i.Items, i.DeletesKept))}
 		for _, l := range i.Layers {
 			lines = append(lines, reply.BulkString(fmt.Sprintf(
@@ -231,4 +232,4 @@ func debug(c *module.Call) reply.Reply {
 	})
 }
 
-func merge(c *module.Call) reply.Reply { return scalableext.Merged(c, filterOf, (*Filter).Merge) }
+func merge(c *module.Call) reply.Reply { return filtercmd.Merged(c, filterOf, (*Filter).Merge) }

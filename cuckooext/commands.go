@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sievekv/sievekv/internal/filtercmd"
 	"github.com/sievekv/sievekv/internal/hash"
 	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
@@ -21,7 +22,7 @@ func Module() module.Module {
 		write = module.Write | module.DenyOOM | module.ModuleFlag
 		read  = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	return module.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: scalableext.Commands("cuckoo", []module.Command{
+	return module.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: filtercmd.Commands("cuckoo", []module.Command{
 		{
 			Name: "CF.RESERVE", Arity: -3, Flags: write | module.Brief,
 			Syntax:     "key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [HASH KEYED|XXH64]",
@@ -113,7 +114,7 @@ func errorReply(err error) reply.Reply {
 	case errors.Is(err, scalableext.ErrCannotGrow):
 		return reply.Full(reply.Error("Maximum expansions reached"))
 	}
-	return scalableext.ErrorReply(err)
+	return filtercmd.ErrorReply(err)
 }
 
 // handleOf returns a handle on the key of a call.
@@ -181,7 +182,7 @@ func parseHash(args [][]byte) (kind hash.Kind, bad string) {
 	}
 	ok := i+1 < len(args)
 	if ok {
-		kind, ok = scalableext.ParseHash(args[i+1])
+		kind, ok = filtercmd.ParseHash(args[i+1])
 	}
 	if !ok {
 		return hash.Default, "HASH: must be keyed or xxh64"
@@ -242,7 +243,7 @@ func reserve(c *module.Call) reply.Reply {
 	if expansion.value >= 0 {
 		made.Expansion, made.NonScaling = uint32(expansion.value), expansion.value == 0
 	}
-	return scalableext.Done(handleOf(c).Reserve(made))
+	return filtercmd.Done(handleOf(c).Reserve(made))
 }
 
 // insertItems adds items in one commit, and returns 1, 0 or -1 for each. If the filter is missing, it is made as spec
@@ -357,20 +358,20 @@ func showItems(c *module.Call, spec scalableext.Spec, items [][]byte, onlyNew bo
 
 func exists(c *module.Call) reply.Reply {
 	f := recalled(c)
-	return scalableext.Exists(c, f, f.h)
+	return filtercmd.Exists(c, f, f.h)
 }
 
-func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
+func mexists(c *module.Call) reply.Reply { return filtercmd.MExists(c, handleOf(c)) }
 
 func countCommand(c *module.Call) reply.Reply {
 	f := handleOf(c)
 	n, err := f.Count(c.Args[1])
-	return scalableext.Count(c, f.h, n, err)
+	return filtercmd.Count(c, f.h, n, err)
 }
 
 func del(c *module.Call) reply.Reply {
 	deleted, err := handleOf(c).Delete(c.Args[1])
-	if scalableext.Absent(err) {
+	if filtercmd.Absent(err) {
 		return reply.Error("Not found")
 	}
 	return boolReply(deleted, err)
@@ -378,7 +379,7 @@ func del(c *module.Call) reply.Reply {
 
 func compactCommand(c *module.Call) reply.Reply {
 	switch err := handleOf(c).compact(c.Context); {
-	case scalableext.Absent(err):
+	case filtercmd.Absent(err):
 		return reply.Error("Cuckoo filter was not found")
 	case err != nil:
 		return errorReply(err)
@@ -387,7 +388,7 @@ func compactCommand(c *module.Call) reply.Reply {
 }
 
 func info(c *module.Call) reply.Reply {
-	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+	return filtercmd.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
 		if len(c.Args) == 2 {
 			switch text.FoldCase(c.Args[1]) {
 			case "ERROR":
@@ -408,7 +409,7 @@ func info(c *module.Call) reply.Reply {
 			field("Expansion rate", int64(i.Expansion)),
 			field("Max iterations", int64(i.MaxIterations)),
 		}
-		for _, f := range scalableext.LossyFact(c, i.Lossy) {
+		for _, f := range filtercmd.LossyFact(c, i.Lossy) {
 			fields = append(fields, f.Field)
 		}
 		return reply.Map(fields...)
@@ -416,7 +417,7 @@ func info(c *module.Call) reply.Reply {
 }
 
 func debug(c *module.Call) reply.Reply {
-	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+	return filtercmd.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
 		return reply.BulkString(fmt.Sprintf("bktsize:%d buckets:%d items:%d deletes:%d filters:%d max_iterations:%d expansion:%d",
 			i.BucketSize, i.Buckets, i.Items, i.Deletes, len(i.Layers), i.MaxIterations, i.Expansion))
 	})

@@ -3,11 +3,11 @@ package cuckooext
 import (
 	"encoding/binary"
 
+	"github.com/sievekv/sievekv/internal/dump"
 	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/scalableext"
 )
 
 // dumpHeader begins the dump of a filter with the compatible layout, as RedisBloom's CF.SCANDUMP gives it. All fields are
@@ -56,7 +56,7 @@ const maxDumpChunk = 16 << 20
 
 // dumpChunk returns the chunk of a dump that begins at an offset of the arrays, and the offset of the next; nil behind
 // the end. In a layer of at most maxDumpChunk bytes a chunk is the whole layer, wherever in it the offset is: RedisBloom
-// does that. Charge is as for scalableext.LayerBytes.
+// does that. Charge is as for dump.LayerBytes.
 func (f *filter) dumpChunk(r kv.Reader, offset uint64, charge func(bytes int) error) (chunk []byte, next uint64, err error) {
 	start := offset
 	for i := len(f.layers) - 1; i >= 0; i-- {
@@ -69,7 +69,7 @@ func (f *filter) dumpChunk(r kv.Reader, offset uint64, charge func(bytes int) er
 		if l.capacity <= maxDumpChunk {
 			start, end = 0, l.capacity
 		}
-		chunk, err = scalableext.LayerBytes(r, f.object, l.table, start, end, charge)
+		chunk, err = dump.LayerBytes(r, f.object, l.table, start, end, charge)
 		return chunk, offset + end - start, err
 	}
 	return nil, 0, nil
@@ -86,7 +86,7 @@ func scanDump(c *module.Call) reply.Reply {
 	next := int64(0)
 	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		if !f.compatible {
-			chunk, next, err = scalableext.NewDump(r, f.object, true).Chunk(iter, c.Charge)
+			chunk, next, err = dump.NewDump(r, f.object, true).Chunk(iter, c.Charge)
 			return err
 		}
 		h := f.dumpHeader(r)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/dump"
 	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/internal/memory"
 	"github.com/sievekv/sievekv/kv"
@@ -164,7 +165,7 @@ func (f *filter) compatibleInMemory(in *memory.SlotSection, h uint64) (present, 
 		l := &f.layers[i]
 		for _, start := range l.both(s) {
 			for at, end := start, start+uint64(l.bucketSize); at < end; {
-				p := scalableext.StretchAt(at, end)
+				p := dump.StretchAt(at, end)
 				first := in.Block(l.table, p.Block)
 				if first == nil {
 					known = false
@@ -180,10 +181,10 @@ func (f *filter) compatibleInMemory(in *memory.SlotSection, h uint64) (present, 
 
 // copiesIn returns how many slots of the buckets of a spot have its fingerprint. If both buckets are the same, each slot
 // counts twice, as in RedisBloom.
-func (f *filter) copiesIn(r scalableext.Loader, l *layer, s spot) (n int, err error) {
+func (f *filter) copiesIn(r dump.Loader, l *layer, s spot) (n int, err error) {
 	for _, start := range l.both(s) {
 		for at, end := start, start+uint64(l.bucketSize); at < end; {
-			p := scalableext.StretchAt(at, end)
+			p := dump.StretchAt(at, end)
 			first, err := r.Load(f.object, l.table, p.Block)
 			if err != nil {
 				return n, err
@@ -196,9 +197,9 @@ func (f *filter) copiesIn(r scalableext.Loader, l *layer, s spot) (n int, err er
 }
 
 // findIn returns the first slot of a bucket that has a value.
-func (f *filter) findIn(r scalableext.Loader, l *layer, start uint64, value byte) (slot uint64, ok bool, err error) {
+func (f *filter) findIn(r dump.Loader, l *layer, start uint64, value byte) (slot uint64, ok bool, err error) {
 	for at, end := start, start+uint64(l.bucketSize); at < end; {
-		p := scalableext.StretchAt(at, end)
+		p := dump.StretchAt(at, end)
 		first, err := r.Load(f.object, l.table, p.Block)
 		if err != nil {
 			return 0, false, err
@@ -212,7 +213,7 @@ func (f *filter) findIn(r scalableext.Loader, l *layer, start uint64, value byte
 }
 
 // find returns the first slot that has a value in the buckets of a spot, that of h1 first.
-func (f *filter) find(r scalableext.Loader, l *layer, s spot, value byte) (slot uint64, ok bool, err error) {
+func (f *filter) find(r dump.Loader, l *layer, s spot, value byte) (slot uint64, ok bool, err error) {
 	for _, start := range l.both(s) {
 		if slot, ok, err = f.findIn(r, l, start, value); ok || err != nil {
 			return slot, ok, err
@@ -511,7 +512,7 @@ func (s *stager) empty(at *cursor, limit int) (finished bool, err error) {
 		if s.spent >= limit {
 			return false, nil
 		}
-		p := scalableext.StretchAt(at.slot, l.capacity)
+		p := dump.StretchAt(at.slot, l.capacity)
 		first, err := s.w.Load(s.c.object, l.table, p.Block)
 		if err != nil {
 			return false, err

@@ -47,7 +47,7 @@ const (
 	compactedCounter = 2 // in the newest layer: blocks that the present compaction has finished
 
 	// In the oldest layer of a filter with the native layout: compactions that have ended. They set the deletes to 0, and
-	// move entries: by this number a dump knows of them, see scalableext.Dump.
+	// move entries: by this number a dump knows of them, see dump.Dump.
 	compactionsCounter = 3
 )
 

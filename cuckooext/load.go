@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/dump"
 	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/kv"
@@ -65,7 +66,7 @@ func (h dumpHeader) spec(most int64) (kv.Spec, error) {
 }
 
 // loading says how the slots of a dump become a filter.
-var loading = scalableext.Loading[filter]{
+var loading = dump.Loading[filter]{
 	Native:  func(f *filter) bool { return !f.compatible },
 	Counted: entriesCounter,
 	Bytes: func(f *filter, i int) uint64 {
@@ -73,7 +74,7 @@ var loading = scalableext.Loading[filter]{
 		case i >= len(f.layers):
 			return 0
 		case !f.compatible:
-			return scalableext.LayerLen(f.layers[len(f.layers)-1-i].table)
+			return dump.LayerLen(f.layers[len(f.layers)-1-i].table)
 		}
 		return f.layers[len(f.layers)-1-i].capacity
 	},
@@ -88,7 +89,7 @@ func putSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 	l := &f.layers[len(f.layers)-1-i]
 	entries := w.Counter(l.table, entriesCounter)
 	var changed []block.Slot
-	err := scalableext.EachStretch(w, f.object, l.table, at, data, func(p scalableext.Stretch, was, is []byte) error {
+	err := dump.EachStretch(w, f.object, l.table, at, data, func(p dump.Stretch, was, is []byte) error {
 		changed = changed[:0]
 		for j := range is {
 			if was[j] == is[j] {
@@ -121,11 +122,11 @@ func putNative(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 	entries := w.Counter(l, entriesCounter)
 	words := make([]uint64, int(l.Spec().Lines)*block.LineWords)
 	if size := 8 * len(words); at%uint64(size) != 0 || len(data)%size != 0 {
-		return scalableext.ErrBadData
+		return dump.ErrBadData
 	}
 	now := make([]uint64, len(words))
 	var changed []block.Slot
-	err := scalableext.EachStretch(w, f.object, l, at, data, func(p scalableext.Stretch, was, is []byte) error {
+	err := dump.EachStretch(w, f.object, l, at, data, func(p dump.Stretch, was, is []byte) error {
 		if string(was) == string(is) {
 			return nil
 		}
@@ -142,7 +143,7 @@ func putNative(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 				continue
 			}
 			if j >= to.g.slots() { // of no bucket
-				return scalableext.ErrBadData
+				return dump.ErrBadData
 			}
 			changed = append(changed, block.Slot{Index: uint16(j), Value: v})
 			switch {
@@ -158,7 +159,7 @@ func putNative(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 		return w.SetSlots(f.object, l, p.Block, changed)
 	})
 	if err == nil && entries > to.capacity {
-		return scalableext.ErrBadData
+		return dump.ErrBadData
 	}
 	if err == nil {
 		w.SetCounter(l, entriesCounter, entries)
@@ -170,9 +171,9 @@ func putNative(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 // items could get lost. But a client that repeats what it has sent last is told that it is there.
 func sameSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 	l := &f.layers[len(f.layers)-1-i]
-	return scalableext.EachStretch(w, f.object, l.table, at, data, func(_ scalableext.Stretch, was, is []byte) error {
+	return dump.EachStretch(w, f.object, l.table, at, data, func(_ dump.Stretch, was, is []byte) error {
 		if string(was) != string(is) {
-			return scalableext.ErrChunk
+			return dump.ErrChunk
 		}
 		return nil
 	})
@@ -197,8 +198,8 @@ func loadChunk(c *module.Call) reply.Reply {
 		return reply.Error("Invalid header")
 	case errors.Is(err, errDumpHeader), iter == 1 && errors.Is(err, kv.ErrTooLarge):
 		return reply.Error("Couldn't create filter!")
-	case errors.Is(err, scalableext.ErrBadData), errors.Is(err, scalableext.ErrOffset), errors.Is(err, scalableext.ErrChunk),
-		errors.Is(err, scalableext.ErrGaps):
+	case errors.Is(err, dump.ErrBadData), errors.Is(err, dump.ErrOffset), errors.Is(err, dump.ErrChunk),
+		errors.Is(err, dump.ErrGaps):
 		return reply.Error("Couldn't load chunk!")
 	}
 	return errorReply(err)
@@ -216,7 +217,7 @@ func (f *Filter) loadSlots(iter int64, data []byte) error {
 
 // beginLoad makes a half-loaded filter of a header.
 func (f *Filter) beginLoad(header []byte) error {
-	if scalableext.IsNativeDump(header) {
+	if dump.IsNativeDump(header) {
 		return loading.BeginNative(f.h, f.level, header, cuckooType, true)
 	}
 	var h dumpHeader
@@ -227,7 +228,7 @@ func (f *Filter) beginLoad(header []byte) error {
 		h = decodeDumpHeader(header)
 		return h.spec(maxLayers(db))
 	}
-	return f.h.BeginLoad(f.level, spec, func(w *kv.Writer, c *filter) error {
+	return dump.BeginLoad(f.h, f.level, spec, func(w *kv.Writer, c *filter) error {
 		w.SetCounter(c.layers[len(c.layers)-1].table, deletesCounter, h.deletes)
 		return nil
 	})

@@ -132,7 +132,7 @@ func (h *Handle[F]) MayContainMany(items int, present []bool, look func(kv.Reade
 	}
 	var found *kv.Object
 	err := h.Read(func(r kv.Reader) error {
-		o, f, err := h.find(r)
+		o, f, err := h.Find(r)
 		if err != nil {
 			return err
 		}

@@ -39,3 +39,6 @@ var (
 	// message has the field, its value and what is allowed.
 	ErrConfig = probe.ErrParams
 )
+
+// NoRoom reports whether an item was refused because the filter has no room for it.
+func NoRoom(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrCannotGrow) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/internal/block"
+	"github.com/sievekv/sievekv/internal/filtercmd"
 	"github.com/sievekv/sievekv/internal/probe"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -111,7 +112,7 @@ var noTags = &tags{object: kv.EndedObject()}
 
 func addCommand(c *module.Call) reply.Reply {
 	h := scalableext.HandleFor(c, c.Args[0], noTags)
-	return scalableext.Bool(h.Change(c.Level(), small, func(w *kv.Writer, t *tags) (bool, error) { return t.add(w, c.Args[1]) }))
+	return filtercmd.Bool(h.Change(c.Level(), small, func(w *kv.Writer, t *tags) (bool, error) { return t.add(w, c.Args[1]) }))
 }
 
 func existsCommand(c *module.Call) reply.Reply {
@@ -121,16 +122,16 @@ func existsCommand(c *module.Call) reply.Reply {
 		present, err = t.mayContain(r, c.Args[1])
 		return err
 	})
-	if scalableext.Absent(err) {
+	if filtercmd.Absent(err) {
 		present, err = false, nil
 	}
-	return scalableext.Bool(present, err)
+	return filtercmd.Bool(present, err)
 }
 
 // A program's own type of filter, a Bloom filter that grows, with two commands. The handle finds the filter under a
 // key, makes it, and repeats lookups; the chain opens its layers and adds new ones.
 func Example() {
-	tagsModule := module.Module{Name: "tags", Types: []*kv.Type{tagsType}, Commands: scalableext.Commands("tags", []module.Command{
+	tagsModule := module.Module{Name: "tags", Types: []*kv.Type{tagsType}, Commands: filtercmd.Commands("tags", []module.Command{
 		{
 			Name: "TAG.ADD", Arity: 3, Flags: module.Write | module.DenyOOM | module.ModuleFlag, Syntax: "key item",
 			Summary:    "Adds an item; answers 1 if it is new, else 0.",

@@ -175,7 +175,7 @@ func (h *Handle[F]) Room(w *kv.Writer) int { return w.Room() - h.ownBytes() }
 // Look resolves the key, and calls look with the filter. It may run several times, see kv.DB.Read.
 func (h *Handle[F]) Look(look func(kv.Reader, *F) error) error {
 	return h.Read(func(r kv.Reader) error {
-		f, err := h.Find(r)
+		_, f, err := h.Find(r)
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (h *Handle[F]) LookLong(look func(kv.Reader, *F) error) error {
 		read = func(look func(kv.Reader) error) error { return h.DB.ReadWith(kv.ReadOptions{Long: true}, look) }
 	}
 	return read(func(r kv.Reader) error {
-		f, err := h.Find(r)
+		_, f, err := h.Find(r)
 		if err != nil {
 			return err
 		}
@@ -207,14 +207,8 @@ func Ask[F, T any](h *Handle[F], ask func(*F, kv.Reader) T) (said T, err error) 
 	return said, err
 }
 
-// Find resolves the key, and remembers the filter.
-func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
-	_, f, err := h.find(r)
-	return f, err
-}
-
-// find is Find that also returns the filter's object.
-func (h *Handle[F]) find(r kv.Reader) (*kv.Object, *F, error) {
+// Find resolves the key, remembers the filter, and returns it with its object.
+func (h *Handle[F]) Find(r kv.Reader) (*kv.Object, *F, error) {
 	o, err := r.Lookup(h.Key)
 	if err != nil {
 		return nil, nil, err

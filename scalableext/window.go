@@ -10,6 +10,9 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
+// MaxTTL is the longest time to live of a new filter, in seconds: 100 years.
+const MaxTTL = 100 * 366 * 24 * 60 * 60
+
 // Window says what a windowed filter forgets: items that were not added for a time, or all but the last items.
 //
 // # How it works

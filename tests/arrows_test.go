@@ -44,14 +44,14 @@ var engine = []string{"kv", "internal/block", "internal/check", "internal/format
 func engineAnd(names ...string) []string { return slices.Concat(engine, names) }
 
 // extension is what a filter type needs: the engine, modules, and growth.
-var extension = engineAnd("module/...", "scalableext")
+var extension = engineAnd("module/...", "scalableext", "internal/filtercmd", "internal/dump")
 
 // flagModules are for the command line.
 var flagModules = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/dustin/go-humanize"}
 
 // kinds are the types of filter, and runs what a run of kvshell over the lines of an input needs.
 var (
-	kinds = engineAnd("module/...", "scalableext", "bloomext", "cuckooext", "countingext")
+	kinds = engineAnd("module/...", "scalableext", "internal/filtercmd", "internal/dump", "bloomext", "cuckooext", "countingext")
 	runs  = append(shell("input", "filters", "progress", "exit", "cliflags"), "kv", "module/reply", "scalableext")
 )
 
@@ -107,6 +107,8 @@ var rules = []rule{
 	{packages: "coreext", ours: []string{"kv", "internal/check", "internal/glob", "internal/text", "module/...", "bitmapext", "backup"}},
 	{packages: "internal/coretest", ours: engineAnd("module/...", "coreext")},
 	{packages: "scalableext", ours: engineAnd("module/...")},
+	{packages: "internal/filtercmd", ours: engineAnd("module/...", "scalableext")},
+	{packages: "internal/dump", ours: engineAnd("module/...", "scalableext", "internal/filtercmd")},
 	{packages: "bloomext", ours: extension},
 	{packages: "cuckooext", ours: extension},
 	{packages: "countingext", ours: extension},

@@ -15,10 +15,10 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/internal/dump"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/scalableext"
 )
 
 // dumping is a store whose filters are dumped, or loaded.
@@ -92,7 +92,7 @@ func (d *dumping) load(family, key string, chunks []dumpedChunk) {
 
 // content returns what chunk i of a dump says of the filter.
 func content(chunks []dumpedChunk, i int) []byte {
-	return scalableext.DumpContent([]byte(chunks[i].data), i == 0)
+	return dump.DumpContent([]byte(chunks[i].data), i == 0)
 }
 
 // answers returns what EXISTS says of many items; a third of them were added.

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/dump"
 	"github.com/sievekv/sievekv/internal/migrate/rdb"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/scalableext"
 )
 
 // scanCount is how many keys one SCAN asks for.
@@ -349,7 +349,7 @@ func (f *serverFilter) changed(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	c, err := f.scan(ctx, 0)
-	if err != nil || !bytes.Equal(c.Data, f.header) || scalableext.IsNativeDump(c.Data) {
+	if err != nil || !bytes.Equal(c.Data, f.header) || dump.IsNativeDump(c.Data) {
 		return !bytes.Equal(c.Data, f.header), err
 	}
 	again := &serverFilter{from: f.from, key: f.key, name: f.name}

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/dump"
 	"github.com/sievekv/sievekv/internal/migrate/rdb"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/scalableext"
 )
 
 // attempts is how often a key is copied that changes meanwhile.
@@ -397,10 +397,10 @@ func newDigest() *digest { return &digest{Hash: sha256.New()} }
 
 func (d *digest) add(c rdb.Chunk) {
 	if c.Iter == 1 {
-		d.native = scalableext.IsNativeDump(c.Data)
+		d.native = dump.IsNativeDump(c.Data)
 	}
 	if d.native {
-		c.Data = scalableext.DumpContent(c.Data, c.Iter == 1)
+		c.Data = dump.DumpContent(c.Data, c.Iter == 1)
 	}
 	d.Write(c.Data)
 }

@@ -37,7 +37,7 @@ func (s *Store) Load(family string, chunks []Chunk) {
 }
 
 // Dump changes the header of a dump. For a filter with the native layout all checksums are right then. Moves says that its
-// entries move, see scalableext.NewDump.
+// entries move, see dump.NewDump.
 func (f *Forger) Dump(t testing.TB, chunks []Chunk, native, moves bool) []Chunk {
 	t.Helper()
 	forged := append([]Chunk{}, chunks...)

@@ -371,10 +371,19 @@ var areas = []area{
 		pkg:   "./scalableext",
 		tests: []string{"./scalableext", "./bloomext", "./cuckooext", "."},
 		functions: `
-			(*Asked).parseOptions (*Asked).settle (*Cells).layout (*Handle).AddSeries (*Loading).endNative
-			(*Loading).payload (*Loading).place (*Loading).progress (*Merging).union ChainRate EachBatch ExpiresAt
-			Log.LogRoom Log.Overdue Open Params.FilledLayer Params.Slice Params.SmallLayer Params.UnequalHash Shown
-			Window.Ends Window.Takes addSeries decodeDumpHeader decodeParams sortByBlock`,
+			(*Cells).layout (*Merging).union ChainRate EachBatch ExpiresAt Log.LogRoom Log.Overdue Open Params.FilledLayer
+			Params.Slice Params.SmallLayer Params.UnequalHash Shown Window.Ends Window.Takes decodeParams sortByBlock`,
+	},
+	{
+		pkg:       "./internal/filtercmd",
+		tests:     []string{"./internal/filtercmd", "./bloomext", "./cuckooext", "."},
+		functions: `AddSeries addSeries parseOptions settle`,
+	},
+	{
+		pkg:   "./internal/dump",
+		tests: []string{"./internal/dump", "./bloomext", "./cuckooext", "."},
+		functions: `
+			(*Loading).endNative (*Loading).payload (*Loading).place (*Loading).progress decodeDumpHeader`,
 	},
 	{
 		pkg:   "./server",

@@ -1,4 +1,4 @@
-package scalableext
+package dump
 
 import (
 	"encoding/binary"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // The dump of a filter with the native or the foreign layout, as BF.SCANDUMP and CF.SCANDUMP give it in chunks.
@@ -67,7 +68,7 @@ func NewDump(r kv.Reader, o *kv.Object, moves bool) *Dump {
 	h := o.Header()
 	h.ID, h.Expiry, h.Hidden, h.Layers = 1, 0, false, nil
 	var layers []*kv.Layer
-	layers, h.Params = Shown(o)
+	layers, h.Params = scalableext.Shown(o)
 	for _, l := range layers {
 		h.Layers = append(h.Layers, l.Spec())
 	}
@@ -239,7 +240,7 @@ const dumpAttribute = "dump"
 // BeginNative is Handle.BeginLoad for the header of a dump of a filter with the native layout. Typ is the filter's
 // type. Moves is as for NewDump. The errors are BeginLoad's, ErrBadData, kv.ErrUnsupportedVersion, and one for a header
 // with another checksum.
-func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byte, typ *kv.Type, moves bool) error {
+func (m *Loading[F]) BeginNative(h *scalableext.Handle[F], level kv.Durability, header []byte, typ *kv.Type, moves bool) error {
 	var d dumpedHeader
 	spec := func(*kv.DB) (_ kv.Spec, err error) {
 		if d, err = decodeDumpHeader(header, typ, moves); err == nil {
@@ -247,7 +248,7 @@ func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byt
 		}
 		return d.spec, err
 	}
-	return h.BeginLoad(level, spec, func(w *kv.Writer, _ *F) error {
+	return BeginLoad(h, level, spec, func(w *kv.Writer, _ *F) error {
 		o, err := w.Object(h.Key) // staged by this writer, which finds it
 		if err != nil {
 			return err
@@ -259,7 +260,7 @@ func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byt
 
 // endNative stages the counters of a filter with the native layout once all of its bytes have come, except the counter
 // that Put keeps.
-func (m *Loading[F]) endNative(h *Handle[F], w *kv.Writer, o *kv.Object) error {
+func (m *Loading[F]) endNative(h *scalableext.Handle[F], w *kv.Writer, o *kv.Object) error {
 	stored, err := h.DB.Attribute(o, dumpAttribute)
 	if err != nil || len(stored) < dumpSumLen {
 		return err
@@ -285,7 +286,7 @@ func (m *Loading[F]) endNative(h *Handle[F], w *kv.Writer, o *kv.Object) error {
 // payload returns the bytes of blocks that a chunk of data has, and where they begin in all bytes of the layers. For a
 // filter with the native layout it checks the chunk first; if the filter is complete it need not be checked, as data is
 // compared with what is there.
-func (m *Loading[F]) payload(h *Handle[F], w *kv.Writer, iter int64, data []byte) (payload []byte, from int64, err error) {
+func (m *Loading[F]) payload(h *scalableext.Handle[F], w *kv.Writer, iter int64, data []byte) (payload []byte, from int64, err error) {
 	_, o, f, err := m.target(h, w)
 	switch {
 	case err != nil:

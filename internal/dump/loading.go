@@ -1,4 +1,4 @@
-package scalableext
+package dump
 
 import (
 	"encoding/binary"
@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sievekv/sievekv/internal/filtercmd"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // A filter that is loaded from a dump is half-loaded until all of its bytes have come. It is an object that is hidden
@@ -44,7 +46,7 @@ func LoadReply(err error) reply.Reply {
 			return reply.Error("ERR " + known.Error())
 		}
 	}
-	return ErrorReply(err)
+	return filtercmd.ErrorReply(err)
 }
 
 // Loading says how the data of a dump becomes a filter of type F. In a dump the arrays of the layers follow each other, the
@@ -72,7 +74,7 @@ type Loading[F any] struct {
 
 // BeginLoad makes a half-loaded filter, and calls fill to stage its counters. If the key exists, it returns kv.ErrExists,
 // as Reserve does, and does not call spec. A filter that is half-loaded under the key is removed.
-func (h *Handle[F]) BeginLoad(level kv.Durability, spec Spec, fill func(*kv.Writer, *F) error) error {
+func BeginLoad[F any](h *scalableext.Handle[F], level kv.Durability, spec scalableext.Spec, fill func(*kv.Writer, *F) error) error {
 	return h.Write(level, func(w *kv.Writer) error {
 		hidden := func(db *kv.DB) (kv.Spec, error) {
 			s, err := spec(db)
@@ -102,7 +104,7 @@ const loadPart = 1 << 20
 // appears under its key. The data must be of one layer. Much data is several commits. The errors are ErrBadData,
 // ErrOffset, ErrChunk, ErrGaps, kv.ErrNotFound, kv.ErrWrongType, errors of Put and PutWhole, and for a filter with the
 // native layout one for a chunk with another checksum.
-func (m *Loading[F]) Load(h *Handle[F], level kv.Durability, iter int64, data []byte) error {
+func (m *Loading[F]) Load(h *scalableext.Handle[F], level kv.Durability, iter int64, data []byte) error {
 	var id uint64 // of the object that took the first part
 	var from int64
 	var part []byte
@@ -135,7 +137,7 @@ func (m *Loading[F]) Load(h *Handle[F], level kv.Durability, iter int64, data []
 
 // stage stages a part of data, and returns the object that takes it. All is how many bytes from the part's beginning on
 // have come in this call.
-func (m *Loading[F]) stage(h *Handle[F], w *kv.Writer, from int64, part []byte, all int) (*kv.Object, error) {
+func (m *Loading[F]) stage(h *scalableext.Handle[F], w *kv.Writer, from int64, part []byte, all int) (*kv.Object, error) {
 	put, o, f, err := m.target(h, w)
 	if err != nil {
 		return nil, err
@@ -157,7 +159,7 @@ func (m *Loading[F]) stage(h *Handle[F], w *kv.Writer, from int64, part []byte, 
 }
 
 // target returns the filter that takes data, and how: the half-loaded one under the key, or a complete one.
-func (m *Loading[F]) target(h *Handle[F], w *kv.Writer) (
+func (m *Loading[F]) target(h *scalableext.Handle[F], w *kv.Writer) (
 	put func(w *kv.Writer, f *F, i int, at uint64, data []byte) error, o *kv.Object, f *F, err error,
 ) {
 	if o, err = w.Hidden(h.Key); err != nil {
@@ -196,7 +198,7 @@ func (m *Loading[F]) place(f *F, from, length uint64) (layer int, at, total uint
 }
 
 // progress notes which bytes have come, and shows the filter if these are all.
-func (m *Loading[F]) progress(h *Handle[F], w *kv.Writer, o *kv.Object, f *F, come span, total uint64) error {
+func (m *Loading[F]) progress(h *scalableext.Handle[F], w *kv.Writer, o *kv.Object, f *F, come span, total uint64) error {
 	stored, err := h.DB.Attribute(o, loadedAttribute)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package scalableext
+package filtercmd
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // A batch that meets a filter without room goes on behind each item that is refused. It does not look at all the others again
@@ -21,7 +22,7 @@ func TestAnswersOf_refused(t *testing.T) {
 		looked += len(items)
 		for i := range items {
 			if next++; next%10 != 1 {
-				return i, fmt.Errorf("%w: too large", ErrCannotGrow)
+				return i, fmt.Errorf("%w: too large", scalableext.ErrCannotGrow)
 			}
 			added[i] = next%20 == 1
 		}

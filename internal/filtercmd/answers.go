@@ -1,4 +1,4 @@
-package scalableext
+package filtercmd
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Answers of commands that all types of filters have, in RedisBloom's words and forms.
@@ -25,9 +26,9 @@ func ErrorReply(err error) reply.Reply {
 	switch {
 	case errors.Is(err, kv.ErrWrongType): // first, because an error of RESERVE may be kv.ErrExists too
 		return module.WrongType
-	case errors.Is(err, ErrFull):
+	case errors.Is(err, scalableext.ErrFull):
 		return errFullReply
-	case errors.Is(err, ErrCannotGrow):
+	case errors.Is(err, scalableext.ErrCannotGrow):
 		return errGrowReply
 	case errors.Is(err, kv.ErrExists):
 		return errItemExists
@@ -65,13 +66,13 @@ type Lookup interface {
 }
 
 // Exists answers whether an item may be in a filter, whose handle is h.
-func Exists[F any](c *module.Call, f Lookup, h *Handle[F]) reply.Reply {
+func Exists[F any](c *module.Call, f Lookup, h *scalableext.Handle[F]) reply.Reply {
 	present, err := f.MayContain(c.Args[1])
 	return Existence(c, h, present, err)
 }
 
 // Existence answers what MayContain has returned.
-func Existence[F any](c *module.Call, h *Handle[F], present bool, err error) reply.Reply {
+func Existence[F any](c *module.Call, h *scalableext.Handle[F], present bool, err error) reply.Reply {
 	countMissing(c, err)
 	h.CountAnswer(present, err)
 	if err != nil && !Absent(err) {
@@ -96,7 +97,7 @@ func MExists(c *module.Call, f Lookup) reply.Reply {
 }
 
 // Count answers a count of an item.
-func Count[F any](c *module.Call, h *Handle[F], n int, err error) reply.Reply {
+func Count[F any](c *module.Call, h *scalableext.Handle[F], n int, err error) reply.Reply {
 	countMissing(c, err)
 	h.CountAnswer(n > 0, err)
 	switch {
@@ -130,14 +131,14 @@ const answerBytes = 512
 
 // Answer answers a command about the filter as a whole with what ask returns. ask must not read blocks. The command
 // has a key and at most one more word.
-func Answer[F, T any](c *module.Call, h *Handle[F], ask func(*F, kv.Reader) T, show func(T) reply.Reply) reply.Reply {
+func Answer[F, T any](c *module.Call, h *scalableext.Handle[F], ask func(*F, kv.Reader) T, show func(T) reply.Reply) reply.Reply {
 	if len(c.Args) > 2 {
 		return module.WrongArity(c.Command)
 	}
 	var said T
 	charged := false
 	err := h.Read(func(r kv.Reader) error {
-		o, f, err := h.find(r)
+		o, f, err := h.Find(r)
 		if err == nil && !charged {
 			charged, err = true, c.Charge(len(o.Layers())*answerBytes)
 		}
@@ -217,8 +218,8 @@ func Facts(c *module.Call, facts []Fact) reply.Reply {
 //
 // If the filter does not grow and is full, the answers end with the error. If it can have no further layer, they go
 // on after the error, because the filter may contain later items.
-func (h *Handle[F]) AddItems(
-	level kv.Durability, spec Spec, items [][]byte,
+func AddItems[F any](
+	h *scalableext.Handle[F], level kv.Durability, spec scalableext.Spec, items [][]byte,
 	add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error),
 ) reply.Reply {
 	var answer reply.Reply
@@ -243,7 +244,7 @@ func answersOf(
 	for start, end := 0, len(items); start < len(items); {
 		n, err := add(w, items[start:end], added[start:end])
 		switch {
-		case err != nil && !NoRoom(err):
+		case err != nil && !scalableext.NoRoom(err):
 			return reply.Nil, err
 		case err == nil && end-start == len(items):
 			return reply.Bools(added), nil
@@ -257,7 +258,7 @@ func answersOf(
 			continue
 		}
 		list = append(list, ErrorReply(err))
-		if errors.Is(err, ErrFull) {
+		if errors.Is(err, scalableext.ErrFull) {
 			break
 		}
 		// Most of the rest will be refused, too. One by one, each is looked at once.
@@ -270,8 +271,8 @@ func answersOf(
 // AddSeries adds the items of a series of calls, from one call on, in one commit. Spec and add are as for AddItems. If
 // there is an error that holds for all items, nothing was written, or the store has failed: then one adds the items one
 // after the other, as some of them may be answered all the same.
-func (h *Handle[F]) AddSeries(
-	level kv.Durability, spec Spec, calls *module.Series, from int,
+func AddSeries[F any](
+	h *scalableext.Handle[F], level kv.Durability, spec scalableext.Spec, calls *module.Series, from int,
 	add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error), one func(item []byte) (bool, error),
 ) {
 	var items [module.MaxSeries][]byte
@@ -302,7 +303,7 @@ func addSeries(
 	var added [module.MaxSeries]bool
 	for len(items) > 0 {
 		n, err := add(w, items, added[:len(items)])
-		if err != nil && !NoRoom(err) {
+		if err != nil && !scalableext.NoRoom(err) {
 			return err
 		}
 		for i, yes := range added[:n] {
@@ -316,6 +317,3 @@ func addSeries(
 	}
 	return nil
 }
-
-// NoRoom reports whether an item was refused because the filter has no room for it.
-func NoRoom(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrCannotGrow) }

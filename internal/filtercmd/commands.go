@@ -1,4 +1,4 @@
-package scalableext
+package filtercmd
 
 import (
 	"cmp"
@@ -12,14 +12,12 @@ import (
 	"github.com/sievekv/sievekv/internal/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // reserveWords is the most words of a RESERVE command with its name, but without TTL, HASH, GROWTHLOG and the options of
 // windows, which are two words each.
 const reserveWords = 7
-
-// MaxTTL is the longest time to live of a new filter, in seconds: 100 years.
-const MaxTTL = 100 * 366 * 24 * 60 * 60
 
 // Commands completes the commands of a group, and returns them: unless a command says otherwise, its first argument is
 // its only key.
@@ -33,7 +31,7 @@ func Commands(group string, commands []module.Command) []module.Command {
 }
 
 // Reserve runs BF.RESERVE and CBF.RESERVE.
-func Reserve(c *module.Call, defaults Asked, reserve func(Asked) error) reply.Reply {
+func Reserve(c *module.Call, defaults scalableext.Asked, reserve func(scalableext.Asked) error) reply.Reply {
 	asked, failed, ok := ParseReserve(c, defaults)
 	if !ok {
 		return failed
@@ -43,7 +41,7 @@ func Reserve(c *module.Call, defaults Asked, reserve func(Asked) error) reply.Re
 
 // Insert runs BF.INSERT and CBF.INSERT. add adds items to the filter; its Spec is nil if the words forbid to make
 // one.
-func Insert(c *module.Call, defaults Asked, spec func(Asked) Spec, add func(c *module.Call, s Spec, items [][]byte) reply.Reply) reply.Reply {
+func Insert(c *module.Call, defaults scalableext.Asked, spec func(scalableext.Asked) scalableext.Spec, add func(c *module.Call, s scalableext.Spec, items [][]byte) reply.Reply) reply.Reply {
 	asked, items, failed, ok := ParseInsert(c, defaults)
 	switch {
 	case !ok:
@@ -80,8 +78,8 @@ func CheckOptions(args [][]byte, options map[string]int) (failed reply.Reply, ok
 // The last line is for BF.RESERVE alone: it is taken if defaults.Windows is set.
 // Options that are missing are as in defaults. If the words are wrong, it is not ok, and failed is the reply in
 // RedisBloom's words.
-func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, ok bool) {
-	bad := func(r reply.Reply) (Asked, reply.Reply, bool) { return Asked{}, r, false }
+func ParseReserve(c *module.Call, defaults scalableext.Asked) (a scalableext.Asked, failed reply.Reply, ok bool) {
+	bad := func(r reply.Reply) (scalableext.Asked, reply.Reply, bool) { return scalableext.Asked{}, r, false }
 	most := reserveWords
 	for _, option := range []string{"TTL", "HASH", "GROUP", "WINDOW", "LAST", "SLICES", "GROWTHLOG"} {
 		if len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return text.FoldCase(arg) == option }) {
@@ -102,12 +100,12 @@ func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, 
 	switch {
 	case !ok:
 		return bad(reply.Error("ERR bad capacity"))
-	case capacity < 1 || capacity > defaults.mostCapacity():
-		return bad(reply.Errorf("ERR capacity must be in the range [1, %d]", defaults.mostCapacity()))
+	case capacity < 1 || capacity > mostCapacity(&defaults):
+		return bad(reply.Errorf("ERR capacity must be in the range [1, %d]", mostCapacity(&defaults)))
 	}
 	a = defaults
 	a.Capacity, a.ErrorRate = uint64(capacity), rate
-	if failed, ok := a.parseOptions(c.Args[3:]); !ok {
+	if failed, ok := parseOptions(&a, c.Args[3:]); !ok {
 		return bad(failed)
 	}
 	return a, reply.Nil, true
@@ -115,7 +113,7 @@ func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, 
 
 // parseOptions parses the first occurrence of each option. It ignores other words, as RedisBloom does; see
 // CheckOptions.
-func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
+func parseOptions(a *scalableext.Asked, args [][]byte) (failed reply.Reply, ok bool) {
 	bad := func(text string) (reply.Reply, bool) { return reply.Error(text), false }
 	expansion, ttl := int64(-1), int64(0)
 	a.NonScaling = false // settle decides at the end: EXPANSION may change it
@@ -132,8 +130,8 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 			if !ok {
 				return bad("ERR bad expansion")
 			}
-			if n < 0 || n > MaxExpansion {
-				n = MaxExpansion + 1
+			if n < 0 || n > scalableext.MaxExpansion {
+				n = scalableext.MaxExpansion + 1
 			}
 			expansion = n
 		case word == "HASH" && a.Hash == hash.Default:
@@ -147,8 +145,8 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 			if i+1 == len(args) {
 				return bad("ERR no group")
 			}
-			if n := len(args[i+1]); n == 0 || n > MaxGroup {
-				return reply.Errorf("ERR group must have 1 to %d bytes", MaxGroup), false
+			if n := len(args[i+1]); n == 0 || n > scalableext.MaxGroup {
+				return reply.Errorf("ERR group must have 1 to %d bytes", scalableext.MaxGroup), false
 			}
 			group = string(args[i+1])
 		case word == "TTL" && ttl == 0:
@@ -158,12 +156,12 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 			if ttl, ok = text.ParseInt(args[i+1]); !ok {
 				return bad("ERR bad ttl")
 			}
-			if ttl < 1 || ttl > MaxTTL {
-				return reply.Errorf("ERR ttl must be in the range [1, %d]", int64(MaxTTL)), false
+			if ttl < 1 || ttl > scalableext.MaxTTL {
+				return reply.Errorf("ERR ttl must be in the range [1, %d]", int64(scalableext.MaxTTL)), false
 			}
 		}
 	}
-	if failed, ok := a.parseWindow(args); !ok {
+	if failed, ok := parseWindow(a, args); !ok {
 		return failed, false
 	}
 	if a.Group = cmp.Or(group, a.Group); group == "" && a.Hash == hash.XXH64 { // the setting is for keyed hashes
@@ -172,8 +170,8 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	switch {
 	case expansion > 0 && a.NonScaling:
 		return bad("Nonscaling filters cannot expand")
-	case expansion > MaxExpansion:
-		return reply.Errorf("ERR expansion must be in the range [0, %d]", MaxExpansion), false
+	case expansion > scalableext.MaxExpansion:
+		return reply.Errorf("ERR expansion must be in the range [0, %d]", scalableext.MaxExpansion), false
 	}
 	if expansion >= 0 {
 		a.Expansion, a.Layers = uint32(expansion), true
@@ -183,15 +181,15 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	case a.Window.Last != 0: // its slices do not grow
 		a.Expansion = 0
 	case a.Expansion == 0 && (a.Window.Span != 0 || a.GrowthLog > 0): // these filters grow, whatever the setting says
-		a.Expansion = DefaultExpansion
+		a.Expansion = scalableext.DefaultExpansion
 	}
-	a.settle()
+	settle(a)
 	a.TTL = time.Duration(ttl) * time.Second
 	return reply.Nil, true
 }
 
 // parseWindow parses the first occurrence of each option of a window, and of a log.
-func (a *Asked) parseWindow(args [][]byte) (failed reply.Reply, ok bool) {
+func parseWindow(a *scalableext.Asked, args [][]byte) (failed reply.Reply, ok bool) {
 	if !a.Windows {
 		return reply.Nil, true
 	}
@@ -203,8 +201,8 @@ func (a *Asked) parseWindow(args [][]byte) (failed reply.Reply, ok bool) {
 		low   int64
 		high  int64
 	}{
-		{"WINDOW", &span, 0, 1, MaxTTL}, {"LAST", &last, 0, MinSlices, probe.MaxCapacity},
-		{"SLICES", &slices, 0, MinSlices, MaxSlices}, {"GROWTHLOG", &log, -1, 0, MaxLogBytes},
+		{"WINDOW", &span, 0, 1, scalableext.MaxTTL}, {"LAST", &last, 0, scalableext.MinSlices, probe.MaxCapacity},
+		{"SLICES", &slices, 0, scalableext.MinSlices, scalableext.MaxSlices}, {"GROWTHLOG", &log, -1, 0, scalableext.MaxLogBytes},
 	}
 	for i, arg := range args {
 		for _, o := range options {
@@ -235,18 +233,20 @@ func (a *Asked) parseWindow(args [][]byte) (failed reply.Reply, ok bool) {
 	case log >= 0:
 		a.GrowthLog = cmp.Or(log, -1)
 	}
-	a.Window = Window{Span: time.Duration(span) * time.Second, Last: uint64(last), Slices: int(slices)}
+	a.Window = scalableext.Window{Span: time.Duration(span) * time.Second, Last: uint64(last), Slices: int(slices)}
 	return reply.Nil, true
 }
 
 // mostCapacity returns the highest capacity that commands take.
-func (a *Asked) mostCapacity() int64 { return int64(cmp.Or(a.MostCapacity, probe.MaxCapacity)) }
+func mostCapacity(a *scalableext.Asked) int64 {
+	return int64(cmp.Or(a.MostCapacity, probe.MaxCapacity))
+}
 
 // ParseHash returns the hash with a name, in any case.
 func ParseHash(word []byte) (hash.Kind, bool) { return hash.ParseKind(strings.ToLower(string(word))) }
 
 // settle makes Expansion 0 for a filter that does not scale, and sets NonScaling for one with Expansion 0.
-func (a *Asked) settle() {
+func settle(a *scalableext.Asked) {
 	if a.NonScaling || a.Expansion == 0 {
 		a.Unused = a.Expansion
 		a.Expansion, a.NonScaling = 0, true
@@ -260,8 +260,8 @@ func (a *Asked) settle() {
 //
 // Options that are missing are as in defaults. create is nil if the command must not make a missing filter. If the
 // words are wrong, it is not ok, and failed is the reply.
-func ParseInsert(c *module.Call, defaults Asked) (create *Asked, items [][]byte, failed reply.Reply, ok bool) {
-	bad := func(r reply.Reply) (*Asked, [][]byte, reply.Reply, bool) { return nil, nil, r, false }
+func ParseInsert(c *module.Call, defaults scalableext.Asked) (create *scalableext.Asked, items [][]byte, failed reply.Reply, ok bool) {
+	bad := func(r reply.Reply) (*scalableext.Asked, [][]byte, reply.Reply, bool) { return nil, nil, r, false }
 	a := defaults
 	a.NonScaling = false // settle decides at the end: EXPANSION may change it
 	create = &a
@@ -272,7 +272,7 @@ func ParseInsert(c *module.Call, defaults Asked) (create *Asked, items [][]byte,
 			if i+1 == len(c.Args) {
 				return bad(module.WrongArity(c.Command))
 			}
-			a.settle()
+			settle(&a)
 			return create, c.Args[i+1:], reply.Nil, true
 		case strings.HasPrefix(word, "N") && len(word) > 2 && word[2] == 'C':
 			create = nil
@@ -282,7 +282,7 @@ func ParseInsert(c *module.Call, defaults Asked) (create *Asked, items [][]byte,
 			if i++; i == len(c.Args) {
 				return bad(module.WrongArity(c.Command))
 			}
-			if why := a.set(word, c.Args[i]); why != "" {
+			if why := set(&a, word, c.Args[i]); why != "" {
 				return bad(reply.Error(why))
 			}
 		default:
@@ -293,11 +293,11 @@ func ParseInsert(c *module.Call, defaults Asked) (create *Asked, items [][]byte,
 }
 
 // set sets an option of an INSERT command that has a value, or returns the error.
-func (a *Asked) set(word string, value []byte) (bad string) {
+func set(a *scalableext.Asked, word string, value []byte) (bad string) {
 	switch {
 	case strings.HasPrefix(word, "C"):
 		n, ok := text.ParseInt(value)
-		if !ok || n < 1 || n > a.mostCapacity() {
+		if !ok || n < 1 || n > mostCapacity(a) {
 			return "Bad capacity"
 		}
 		a.Capacity = uint64(n)
@@ -309,7 +309,7 @@ func (a *Asked) set(word string, value []byte) (bad string) {
 		a.ErrorRate = r
 	default:
 		n, ok := text.ParseInt(value)
-		if !ok || n < 0 || n > MaxExpansion {
+		if !ok || n < 0 || n > scalableext.MaxExpansion {
 			return "Bad expansion"
 		}
 		a.Expansion, a.NonScaling, a.Layers = uint32(n), a.NonScaling || n == 0, true

@@ -1,4 +1,4 @@
-package scalableext
+package dump
 
 import (
 	"errors"

@@ -133,7 +133,7 @@ var rules = []rule{
 	{packages: "replica/admin", ours: []string{"kv", "internal/text", "module/...", "replica"}},
 	{packages: "internal/migrate/rdb"},
 	{packages: "internal/migrate/rdb/rdbtest", ours: []string{"tests/redisbloom"}},
-	{packages: "internal/migrate", ours: []string{"internal/migrate/rdb", "module/reply", "scalableext"}},
+	{packages: "internal/migrate", ours: []string{"internal/migrate/rdb", "module/reply", "internal/dump"}},
 	{packages: "cmd/kvshell/internal/crashpoint"},
 	{packages: "cmd/kvshell/internal/system"},
 	{packages: "cmd/kvshell/internal/suggest"},

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"math"
 	"testing"
 
 	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/internal/format"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 var dumpedType = &kv.Type{Name: "MBbloom--", Version: 1}
@@ -105,10 +107,10 @@ func TestDecodeDumpHeader_newer(t *testing.T) {
 	if _, err := decodeDumpHeader(resummed(append(b, stored...)), dumpedType, false); !errors.Is(err, kv.ErrUnsupportedVersion) {
 		t.Errorf("a header: %v", err)
 	}
-	d := dumpedHeader{spec: kv.Spec{Type: dumpedType, Params: []byte{paramsVersion + 1}}}
+	d := dumpedHeader{spec: kv.Spec{Type: dumpedType, Params: []byte{math.MaxUint8}}} // the version of parameters, far above any
 	typ := *dumpedType
 	typ.Open = func(o *kv.Object) (any, error) {
-		_, err := decodeParams(o.Params())
+		_, err := scalableext.Open(o, func(scalableext.Params, *kv.Layer) (int, error) { return 0, nil })
 		return nil, err
 	}
 	if err := d.check(&typ); !errors.Is(err, kv.ErrUnsupportedVersion) || errors.Is(err, ErrBadData) {

@@ -73,7 +73,7 @@ func sieveBackup(c *module.Call) reply.Reply {
 	return reply.OK
 }
 
-// backupPath returns where a backup is to be made.
+// backupPath returns the path for a backup.
 func backupPath(c *module.Call, name string) (string, error) {
 	if name == "" {
 		return "", errors.New(`directory is "", want the name of a backup`)

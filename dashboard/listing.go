@@ -90,7 +90,7 @@ func (l *listing) begin(d *Dashboard, now time.Time) {
 	}
 }
 
-// goOn does the next step of a pass, or begins one if it is time, and returns when it is to be called again.
+// goOn does the next step of a pass, or begins one if it is time, and returns when to call it again.
 func (l *listing) goOn(d *Dashboard) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -47,7 +47,8 @@ func (g *Guard) Remove(ctx context.Context, id string, row func(tx *sievekv.Tx) 
 //
 // Until the end the results of loads are not remembered. So whatever step a crash follows, or if write fails, the
 // filter has the id and the cache does not have the old value. An error of step 3 only goes to the log: the row is
-// written, and the next Get loads it. write must not call Put or Remove for the same id, nor Rebuild or Close.
+// written, and the next Get loads it. write must not call Put or Remove for the same id, and must not call Rebuild or
+// Close.
 //
 // If write returns an error, PutVia returns it. If the row may come into being nevertheless, later even, as when the
 // connection breaks during a commit, call PutVia again until it succeeds: a Rebuild that begins after the error and

@@ -36,7 +36,7 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 // CheckWith reads every header, counter and block of the store as of one commit, decodes all of it, and has each type
 // verify its objects. It checks that everything decodes; that every block lies inside its layer and belongs to an
 // object that a key maps to; that no two keys share an object; that each key with an expiry is noted under that expiry,
-// and no other key is; that it is noted when types are to be called, see Type.Wake; and that the numbers of keys are
+// and no other key is; that there is a note of when to call types, see Type.Wake; and that the numbers of keys are
 // right. Types check more. The Notes have findings that are unlikely, but not impossible. A file of ErrStray is a
 // problem. If a table has blocks that cannot be read, the check goes on behind them, and names the keys that may have
 // lost something.

@@ -42,7 +42,7 @@ func damagedBeside(h *format.Header, err error, trusted bool) error {
 }
 
 // stand returns an object that stands in for the damaged one, so that it can be removed. If the id cannot be trusted,
-// its blocks stay behind, and Check reports them: they may be another key's, or what is left to repair.
+// its blocks stay behind, and Check reports them: they may be another key's, or all that a repair can use.
 func (d *damaged) stand(db *DB, key []byte) *Object {
 	h := d.header
 	if h == nil {

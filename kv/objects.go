@@ -128,7 +128,7 @@ func (w *Writer) Delete(key []byte) (bool, error) {
 	return !w.expired(old), w.fits()
 }
 
-// dropObject stages the removal of everything under an object's id, and a note that its space is to be reclaimed.
+// dropObject stages the removal of everything under an object's id, and a note to reclaim its space.
 func (w *Writer) dropObject(o *Object) {
 	if o.inline() {
 		return
@@ -214,8 +214,8 @@ func (w *Writer) DeleteAll() error {
 	return nil
 }
 
-// stageDrops stages the removal of everything, or of the dropped objects, with notes that their space is to be
-// reclaimed. It removes the notes of objects that were built.
+// stageDrops stages the removal of everything, or of the dropped objects, with notes to reclaim their space. It removes
+// the notes of objects that were built.
 func (w *Writer) stageDrops() {
 	if w.flush {
 		w.sequence = true

@@ -73,7 +73,7 @@ func (w *Writer) SetSlots(o *Object, l *Layer, blk uint64, slots []block.Slot) e
 // meanwhile, an entry would be missing, or there twice.
 func (w *Writer) TogetherOnly() { w.sequence = true }
 
-// shorten removes values from the log that later ones overwrite. It keeps what was there at the savepoint apart, so
+// shorten removes values from the log that later ones overwrite. It keeps the part before the savepoint separate, so
 // that the writer can go back to it.
 func (b *slotBlock) shorten() {
 	before, since := block.LastOfEach(b.log[:b.saved]), block.LastOfEach(b.log[b.saved:])

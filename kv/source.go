@@ -39,7 +39,7 @@ type live struct {
 
 	reads    int // of keys, and of anything else but blocks
 	sections []memory.SlotSection
-	moved    bool // what was read does not belong to one moment
+	moved    bool // the lookup may have read a mix of moments
 }
 
 func (db *DB) live() *live {

@@ -34,7 +34,7 @@ type changes struct {
 	drops      []uint64 // ids of objects to be dropped
 	attributes []stagedAttribute
 	layerDrops []layerDrop // to be dropped, of objects that stay
-	flush      bool        // every key is to be removed
+	flush      bool        // the commit removes every key
 }
 
 // fewStaged is how many things are found faster by going through them than by a map.

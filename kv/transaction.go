@@ -321,8 +321,8 @@ func (tx *Transaction) commitStaged() error {
 }
 
 // Rollback ends the transaction without a change. It may be called after its end; after Commit it does nothing. Under
-// Always it returns when everything that was read in the transaction is on stable storage, so that the caller may
-// tell what it has read. After ErrFailed and ErrClosed the caller may not tell it: what was read may be lost.
+// Always it returns when everything that was read in the transaction is on stable storage, so that the caller may tell
+// what it has read. After ErrFailed and ErrClosed the caller may not tell it, because it may be lost.
 func (tx *Transaction) Rollback() error {
 	tx.stop()
 	tx.end(nil)

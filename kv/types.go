@@ -60,15 +60,15 @@ type Type struct {
 	// given to DB.QueueCompact. Nil if the type has nothing to compact.
 	Compact func(w *Writer, o *Object, budget int) (more bool, err error)
 
-	// Prepare does what Compact needs and takes long, without the lock of the key, before Compact is called for an object.
-	// It returns what is left to do with the lock, nil if nothing: step stages changes for a commit as Compact does, and is
-	// called again as long as it reports that there is more. Prepare reads by DB.ReadWith. By the time of a step the object
-	// may have changed, and the key may have another one: step is given the object that is there. A store prepares one
-	// object at a time. Nil if the type has nothing to prepare.
+	// Prepare does what Compact needs and takes long, without the lock of the key, before Compact is called for an
+	// object. It returns the work that needs the lock, nil if there is none: step stages changes for a commit as
+	// Compact does, and is called again as long as it reports that there is more. Prepare reads by DB.ReadWith. By the
+	// time of a step the object may have changed, and the key may have another one: step is given the object that is
+	// there. A store prepares one object at a time. Nil if the type has nothing to prepare.
 	Prepare func(db *DB, o *Object, budget int) (step func(w *Writer, o *Object) (more bool, err error), err error)
 
-	// Wake returns when Compact is to be called next, in Unix milliseconds, 0 for never. It follows from the header alone.
-	// A service calls DB.Wake for that, soon after the time. Nil if the type needs no such call.
+	// Wake returns when to call Compact next, in Unix milliseconds, 0 for never. It follows from the header alone. A
+	// service calls DB.Wake for that, soon after the time. Nil if the type needs no such call.
 	Wake func(o *Object) int64
 
 	// Describe returns what the type adds to the facts that SIEVE.STATS knows of every key. It must not read blocks.

@@ -15,7 +15,7 @@ import (
 // that gives the object another key, or copies it, notes format.WakeSoon. Once the module is there, Wake calls the type
 // for that note, and writes the right one in its place.
 
-// wakeOf returns when the object's type is to be called, 0 for never, and format.WakeSoon if that is not known.
+// wakeOf returns when to call the object's type, 0 for never, and format.WakeSoon if that is not known.
 func wakeOf(o *Object) int64 {
 	switch {
 	case o == nil || o.header.Hidden:
@@ -28,10 +28,10 @@ func wakeOf(o *Object) int64 {
 	return o.typ.Wake(o)
 }
 
-// wakeKnown reports whether it is known when the object's type is to be called.
+// wakeKnown reports whether it is known when to call the object's type.
 func (o *Object) wakeKnown() bool { return o.typ != nil || o.header.Module == format.BuiltInModule }
 
-// stageWake stages the note of a key whose type is to be called, and removes the note of the object that was there.
+// stageWake stages the note of when to call a key's type, and removes the note of the earlier object.
 func (w *Writer) stageWake(key []byte, old, now *Object) {
 	was, is := wakeOf(old), wakeOf(now)
 	if was == is && (is == 0 || old.header.ID == now.header.ID) {

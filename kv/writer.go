@@ -225,8 +225,8 @@ func (w *Writer) answer(err error) error {
 	return err
 }
 
-// settleAnswer gives back the locks and waits until what was read under them is as durable as the level says; in a group,
-// until it is applied. Every commit of these keys has its number by now.
+// settleAnswer gives back the locks and waits until everything read under them is as durable as the level says; in a
+// group, until it is applied. Every commit of these keys has its number by now.
 func (w *Writer) settleAnswer() error {
 	w.unlock()
 	if g := w.db.store.Group; g != nil {

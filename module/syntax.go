@@ -159,7 +159,7 @@ func (p *syntaxParser) tokenWithValues() Argument {
 	return part
 }
 
-// values parses placeholders, and the brackets that say that the last ones may be repeated.
+// values parses placeholders, and the brackets that mark the last ones as repeatable.
 func (p *syntaxParser) values() (list []Argument) {
 	for {
 		word := p.next()

@@ -3,7 +3,7 @@
 // answers for every item, and a Filter answers without a store.
 //
 // A file has checksums throughout: damage is found, and named with its place. It is written and read chunk by chunk, so
-// that a filter of any size needs little memory. It does not have the expiry of the key, nor its name.
+// that a filter of any size needs little memory. It has neither the expiry of the key nor its name.
 //
 // The file of a filter with a keyed hash has the secret of the hash, as the store has: a person who can read the file
 // can choose items that collide.

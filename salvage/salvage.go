@@ -156,7 +156,7 @@ func repair(ctx context.Context, dir string, o kv.Options, report *kv.CheckRepor
 	return after.close()
 }
 
-// left is what is left of a damaged store, open read-only.
+// left is the rest of a damaged store, open read-only.
 type left struct {
 	*remains.Remains
 	db       *kv.DB
@@ -254,7 +254,7 @@ func eachKey(ctx context.Context, db *kv.DB, f func(key string) error) error {
 
 func (l *left) close() error { return errors.Join(l.db.Close(), l.unlock()) }
 
-// open opens what is left of a store.
+// open opens the rest of a store.
 func open(ctx context.Context, dir string, o kv.Options, deep remains.Deep) (*left, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default

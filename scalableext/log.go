@@ -65,10 +65,11 @@ import (
 // their number. So a filled layer for few items is made for a lower rate, to have room for that. The first layer is not: it is no
 // larger than its rate needs, which it has on average over many filters.
 //
-// The last layer that is filled, because the log has no room for another growth, gets a fifth of the filter's rate. Each layer
-// after the end of the log gets 5 % of it, at most a quarter of what is left. With steps of one and a half and equal rates a
-// filter of ten to a thousand times the log's items is smallest: 20 bits for an item at 1 %, on average over all numbers of
-// items. Larger steps leave more of it empty; smaller ones, or lower rates, take more bits for an item.
+// The last layer that is filled, because the log has no room for another growth, gets a fifth of the filter's rate.
+// Each layer after the end of the log gets 5 % of it, at most a quarter of the rest. With steps of one and a half and
+// equal rates a filter of ten to a thousand times the log's items is smallest: 20 bits for an item at 1 %, on average
+// over all numbers of items. Larger steps leave more of it empty; smaller ones, or lower rates, take more bits for an
+// item.
 //
 // # Other filters that grow
 //
@@ -211,10 +212,9 @@ func (p Params) SmallLayer(rates []float64, items, ahead uint64, covered int) (c
 	return min(max(minSmall, capacity, ahead), probe.MaxCapacity), rate, p.checkLeft(rates, len(rates))
 }
 
-// FilledLayer returns the capacity and the rate of a layer that is to be filled from the log, which has length hashes.
-// Rates are the rates of the layers that stay, and stay is the number of their items. Covered is the number of items in
-// the layers that the new layer replaces, plus the items that the commit is known to add, whose hashes need not be in
-// the log yet.
+// FilledLayer returns the capacity and the rate of a layer to fill from the log, which has length hashes. Rates are the
+// rates of the layers that stay, and stay is the number of their items. Covered is the number of items in the layers
+// that the new layer replaces, plus the items that the commit is known to add, whose hashes need not be in the log yet.
 func (p Params) FilledLayer(rates []float64, stay, covered, length uint64) (capacity uint64, rate float64) {
 	capacity = min(covered+max((stay+covered)/4, minSmall), probe.MaxCapacity)
 	left := p.left(rates)

@@ -41,7 +41,7 @@ func (s *Server) Viewer(r *http.Request) (live.Viewer, error) {
 	var user *acl.User
 	status, why := s.checkPassword(r, name, "pages", func() bool {
 		user = s.users.Login(name, []byte(password))
-		return user != nil && (local || !user.NoPassword()) // whoever needs no password is for this machine alone
+		return user != nil && (local || !user.NoPassword()) // a user without a password is for this machine alone
 	})
 	if status != 0 {
 		return nil, needsLogin(status, why)

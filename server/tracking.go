@@ -145,7 +145,7 @@ type tracker struct {
 	ended   bool                // nothing is told any more; guarded by mu
 	pending map[string]struct{} // keys to be told; guarded by mu
 	bytes   int                 // of pending; guarded by mu
-	all     bool                // all keys are to be told; guarded by mu
+	all     bool                // the client must be told of all keys; guarded by mu
 	reading bool                // the connection waits for its client; guarded by mu
 }
 

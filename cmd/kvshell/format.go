@@ -27,7 +27,7 @@ func (f *format) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.text, "no-raw", false, "show replies with their types (default on a terminal)")
 }
 
-// append appends the text of a reply that is to be shown on out.
+// append appends the text of a reply to show on out.
 func (f *format) append(dst []byte, r reply.Reply, out *os.File) []byte {
 	switch {
 	case f.json:

@@ -45,7 +45,7 @@ type Key struct {
 // time.
 const LostNote = "the note of its expiry"
 
-// LostWake is in Key.Lost if the note of when the key's type is to be called is lost. Lookups do not need it.
+// LostWake is in Key.Lost if the note of when to call the key's type is lost. Lookups do not need it.
 const LostWake = "the note of when it is to be compacted"
 
 // LostVersion is in Key.Lost if a newer header of the key, or its deletion, may be lost.
@@ -66,7 +66,7 @@ type Store interface {
 
 // Object is an object that is checked. Its methods are called in the order in which they are here.
 type Object interface {
-	// Wake returns when its type is to be called, 0 for never, and whether that is known.
+	// Wake returns when to call its type, 0 for never, and whether that is known.
 	Wake() (at int64, known bool)
 	// Counters sets the counters of a layer.
 	Counters(layer uint64, counters [format.NumCounters]uint64)
@@ -104,7 +104,7 @@ type Checker struct {
 	badWakes  [][]byte
 
 	owners  map[uint64]string // by object id
-	wakes   map[string]int64  // when keys' types are to be called; -1 if that is not known
+	wakes   map[string]int64  // when to call keys' types; -1 if that is not known
 	damaged map[string]int    // indices in Report.Damaged
 	ranges  []remains.Range   // that cannot be read; nil if that is not known
 	looked  bool              // whether it is known
@@ -206,7 +206,7 @@ func (c *Checker) header(stored, value []byte) {
 		c.Damage(string(key), "", LostVersion)
 	}
 	if want := c.Store.Hash(key); hash != want {
-		c.partly = true // whether the key is to be counted, and its expiry noted, is a guess
+		c.partly = true // whether the key counts, and its expiry must be noted, is a guess
 		c.problem(string(key), "", "its place", "%w: key %q: stored at hash %x, has hash %x", format.ErrCorrupt, key, hash, want)
 	}
 	h, err := format.DecodeHeader(value)
@@ -506,7 +506,7 @@ func (c *Checker) object(id uint64) *object {
 	return o
 }
 
-// wake checks that it is noted when the object's type is to be called.
+// wake checks the note of when to call the object's type.
 func (o *object) wake() {
 	at, known := o.opened.Wake()
 	switch {

@@ -207,10 +207,10 @@ func DecodeExpiryKey(b []byte) (expiry int64, key []byte, err error) {
 	return decodeTimed(b, TagExpiry, "expiry")
 }
 
-// WakeSoon is the time of a wake key that was written without knowing when the type is to be called.
+// WakeSoon is the time of a wake key that was written without knowing when to call the type.
 const WakeSoon = 1
 
-// AppendWakeKey appends the key that notes when the type of a user key's object is to be called, in Unix milliseconds.
+// AppendWakeKey appends the key that notes when to call the type of a user key's object, in Unix milliseconds.
 func AppendWakeKey(dst []byte, at int64, key []byte) []byte {
 	return append(AppendOrdered(append(dst, TagWake), uint64(at)), key...)
 }
@@ -249,7 +249,7 @@ func AppendBlockKey(dst []byte, object, layer, blk uint64) []byte {
 	return AppendOrdered(AppendOrdered(AppendObjectKey(dst, object), layer+PartLayers), blk)
 }
 
-// AppendDroppedKey appends the key that notes that the space of an object is to be reclaimed.
+// AppendDroppedKey appends the key that notes that the space of an object must be reclaimed.
 func AppendDroppedKey(dst []byte, object uint64) []byte {
 	return AppendOrdered(append(dst, TagDropped), object)
 }

@@ -72,8 +72,8 @@ type FS struct {
 //
 // onFreeze, if not nil, is called once, with the error that Failed returns. At that time the directory is frozen, and
 // Pebble has not been told of any pretended success. The callback runs on the goroutine of the operation that failed,
-// which may hold locks of Pebble. All other goroutines that would change the directory wait for it. So it must not
-// call Pebble or this FS, nor wait for a goroutine that does.
+// which may hold locks of Pebble. All other goroutines that would change the directory wait for it. So it must not call
+// Pebble or this FS, and must not wait for a goroutine that does.
 func New(base vfs.FS, dir string, onFreeze func(error)) *FS {
 	fs := &FS{
 		FS: opener{base}, onFreeze: onFreeze, told: make(chan struct{}), tables: vfs.NewMem(),

@@ -6,7 +6,7 @@
 //   - Item: what is added to a filter, any bytes. Its hash has 64 bits.
 //   - Function: a hash together with its key. A filter keeps the one that it was made with.
 //   - Keyed: the hash of new filters. Its key is a Secret of 256 bits, which follows from a secret of the store. Each
-//     filter has its own, unless filters are to be merged.
+//     filter has its own, unless it belongs to a group of filters that can be merged.
 //   - XXH64: the hash of filters made by earlier versions, and of filters that other programs build in the same way.
 //     Its key is a seed of 64 bits.
 //   - Murmur64A: MurmurHash64A, the hash of filters in RedisBloom's layout. Its key is a public seed.

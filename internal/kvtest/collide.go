@@ -14,7 +14,7 @@ const (
 	xxhPrime2 uint64 = 0xC2B2AE3D27D4EB4F
 )
 
-// inverse returns the number that an odd one is to be multiplied with to give 1, modulo 2^64.
+// inverse returns the number that gives 1 when multiplied with an odd one, modulo 2^64.
 func inverse(x uint64) uint64 {
 	y := x // right in 3 bits; each step doubles them
 	for range 5 {

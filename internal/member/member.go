@@ -127,7 +127,8 @@ type Config struct {
 	Alarm  func(error) // is told of leaders that are refused; called by raft's goroutine
 }
 
-// A tick is to be made every TickMillis milliseconds. A member that hears of no leader for electionTicks to twice that begins an election.
+// Tick must be called every TickMillis milliseconds. A member that hears of no leader for electionTicks to twice that
+// begins an election.
 const (
 	TickMillis     = 50
 	electionTicks  = 10

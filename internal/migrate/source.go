@@ -135,8 +135,8 @@ func sameTime(a, b time.Time) bool {
 	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() <= sameExpiry
 }
 
-// askAgain sees to it that a filter expires when it does at the source now: copying it may have taken long. There is false
-// if the source has it no more.
+// askAgain makes a filter expire when it does at the source now: copying it may have taken long. There is false if the
+// source has it no more.
 func (r *run) askAgain(ctx context.Context, i *item) (there bool, err error) {
 	f, ok := i.filter.(*serverFilter)
 	if !ok {

@@ -163,7 +163,7 @@ func (r *run) inPieces(ctx context.Context, i item, missing bool) error {
 	return r.finish(ctx, i, beside, missing)
 }
 
-// conflict reports whether the value at the target is to be replaced.
+// conflict reports whether to replace the value at the target.
 func (r *run) conflict(i item) (replace bool, err error) {
 	switch r.OnConflict {
 	case Replace:

@@ -155,6 +155,6 @@ func (l *Layout) Bits() uint64 { return l.Blocks * uint64(l.Lines) * lineBits }
 // BlockWords returns the size of each block in 64-bit words, 8 to 1024.
 func (l *Layout) BlockWords() int { return int(l.Lines) * lineWords }
 
-// Block returns the number of the block, below l.Blocks, that the item with hash h belongs to. Rest is what is left
-// of the hash; Test and Touch choose the first line by it.
+// Block returns the number of the block, below l.Blocks, that the item with hash h belongs to. Rest is the rest of the
+// hash; Test and Touch choose the first line by it.
 func (l *Layout) Block(h uint64) (block, rest uint64) { return bits.Mul64(h, l.Blocks) }

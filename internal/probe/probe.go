@@ -118,8 +118,8 @@ func (l *Layout) Test(first *Line, rest, h uint64) bool {
 }
 
 // otherLine chooses the item's second line (j = 1) or third line (j = 2) by word w, uniformly among the lines not yet
-// chosen. It returns the distance from the first line, 1 to l.Lines-1, and what is left of w for the step's probes.
-// For the third line the argument second is the distance of the second line.
+// chosen. It returns the distance from the first line, 1 to l.Lines-1, and the rest of w for the step's probes. For the
+// third line the argument second is the distance of the second line.
 func (l *Layout) otherLine(j uint8, second, w uint64) (distance, rest uint64) {
 	distance, rest = bits.Mul64(w, uint64(l.Lines)-uint64(j))
 	distance++

@@ -35,7 +35,7 @@ func rulef(form string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRule, fmt.Errorf(form, args...))
 }
 
-// readError says what was read. Pebble's own word for damage becomes ErrDamaged.
+// readError adds to an error what was read. Pebble's own error for damage becomes ErrDamaged.
 func readError(err error, what string) error {
 	if pebble.IsCorruptionError(err) {
 		return damagef("%s: %w", what, err)

@@ -21,9 +21,9 @@ func (e plainError) Error() string {
 
 func (e plainError) Unwrap() error { return e.error }
 
-// ReadError wraps an error of reading with what was read. Errors of Pebble's checksums and of package block become
-// format.ErrCorrupt, and so does a missing file; every other error stays what it is. Pebble takes any error of merging
-// operands for damage, even if the disk is full or fails.
+// ReadError wraps an error of reading with a text that tells what was read. Errors of Pebble's checksums and of package
+// block become format.ErrCorrupt, and so does a missing file; every other error stays what it is. Pebble takes any
+// error of merging operands for damage, even if the disk is full or fails.
 func ReadError(err error, form string, args ...any) error {
 	what := fmt.Sprintf(form, args...)
 	var system syscall.Errno

@@ -54,7 +54,7 @@ type Log interface {
 	Propose(p Proposal) (ticket <-chan error)
 }
 
-// Proposal is a message that is to be put into the log of a group.
+// Proposal is a message for the log of a group.
 type Proposal struct {
 	Record []byte // the bytes of a Pebble batch
 	Whole  bool   // lookups see all of it or nothing
@@ -315,7 +315,7 @@ func (g *Group) MayForget() bool {
 // lookup may put anything into memory, and no commit may be under way. The caller has called Resign before.
 func (g *Group) Forget(memory func() error) error {
 	p := &g.store.pending
-	p.flushes.Lock() // whoever holds it waits for nothing any more
+	p.flushes.Lock() // its holder waits for nothing any more
 	defer p.flushes.Unlock()
 	g.epoch.Add(1)
 	defer g.epoch.Add(1)

@@ -62,7 +62,7 @@ func (s *Store) openReadOnly() (err error) {
 	}
 	po := s.pebbleOptions()
 	po.ReadOnly = true
-	_, po.DisableConsistencyCheck = under.(*remains.FS) // what is left of a table has another size
+	_, po.DisableConsistencyCheck = under.(*remains.FS) // the rest of a table has another size
 	compactions := s.newScheduler()
 	po.Experimental.CompactionScheduler = compactions
 	po.FileCache = s.newFileCache()

@@ -207,7 +207,7 @@ type Receipt struct {
 	last    uint64        // its last sequence, 0 if it has none
 }
 
-// When says when a commit is to be in the log.
+// When says when a commit must be in the log.
 type When uint8
 
 const (

@@ -57,7 +57,7 @@ func (r *Reader) typeName(kind byte) (string, error) {
 	return "", fmt.Errorf("%w: a value has the type %d, which is not known", ErrUnsupported, kind)
 }
 
-// pass passes over what is left of the value, if nothing of it was read.
+// pass skips the rest of the value, if nothing of it was read.
 func (r *Reader) pass() error {
 	if !r.unread {
 		return nil

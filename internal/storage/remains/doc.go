@@ -14,5 +14,5 @@
 //     the others, and bring back what was deleted. Remains.Guessed says so.
 //   - All other files can be done without.
 //
-// FS is the file system with what is left.
+// FS is the file system with the rest.
 package remains

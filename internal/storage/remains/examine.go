@@ -29,7 +29,7 @@ type Damage struct{ File, What string }
 // String returns both.
 func (d Damage) String() string { return d.File + " " + d.What }
 
-// Remains is what is left of a store.
+// Remains is the rest of a damaged store.
 type Remains struct {
 	Lost    []Range // whatever is stored under these keys may be an older version, or may have been deleted
 	Guessed bool    // the MANIFEST is lost: every table that was found is taken, also those that were obsolete
@@ -43,7 +43,7 @@ type Remains struct {
 // Deep is how much Examine reads.
 type Deep bool
 
-// Examine finds out what is left of the store in dir. If deep, it reads every table; otherwise it only looks whether
+// Examine finds out what remains of the store in dir. If deep, it reads every table; otherwise it only looks whether
 // tables are there and have the right size. The caller holds a lock of the directory, shared or alone, until it no
 // longer needs FS.
 func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains, error) {

@@ -38,7 +38,7 @@ func known(fsys vfs.FS, dir string, names []string) (k files.Known, err error) {
 	}
 	v, _, err := readManifest(data)
 	if err != nil || v.comparer == "" {
-		return k, nil // it is damaged: whoever needs it will say so
+		return k, nil // it is damaged: the code that needs it will say so
 	}
 	table := func(number uint64) bool { _, ok := v.tables[number]; return ok }
 	return files.Known{Next: max(v.nextFile, number), Manifest: number, Table: table}, nil

@@ -43,7 +43,7 @@ const trailerLen = 5
 type tableState struct {
 	problems []string
 	lost     []Range
-	repaired []byte          // a table with what is left; nil if the table is sound
+	repaired []byte          // a table with the rest; nil if the table is sound
 	broken   map[uint64]bool // offsets of blocks
 }
 

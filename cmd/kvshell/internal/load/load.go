@@ -162,7 +162,7 @@ func (l *Loading) giveUp() {
 	}
 }
 
-// begin compares a filter that exists with the flags. If there is none, it sees to it that make makes one.
+// begin compares a filter that exists with the flags. If there is none, it makes sure that make makes one.
 func (l *Loading) begin() error {
 	facts, err := filters.Of(l.db, l.live, l.flags.Kind).Facts()
 	switch {

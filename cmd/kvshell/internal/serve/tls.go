@@ -56,8 +56,8 @@ func (f *tlsFiles) check() error {
 // requires reports whether every client needs a certificate.
 func (f *tlsFiles) requires() bool { return f.clientCA != "" && f.client != clientAuthOptional }
 
-// read reads the files. If one of them is bad nothing changes: new handshakes use what was read before. Without files
-// it does nothing.
+// read reads the files. If one of them is bad nothing changes: new handshakes use the earlier files. Without files it
+// does nothing.
 //
 // The server's own certificate is bad if it has expired: no client would take it. There is only a warning if it is
 // not valid yet, as the clock may be wrong, or if the time of another certificate in the files is wrong, as the rest

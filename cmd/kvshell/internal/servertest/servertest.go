@@ -131,7 +131,7 @@ func (s *Server) Stop() error {
 	return errors.Join(err, s.DB.Close())
 }
 
-// takes adds a command to the log. It returns false if the connection is to be closed.
+// takes adds a command to the log. It returns false if the connection must be closed.
 func (s *Server) takes(words [][]byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (c *testClient) hangUp() {
 	}
 }
 
-// answer runs a command. It returns false if the connection is to be closed.
+// answer runs a command. It returns false if the connection must be closed.
 func (c *testClient) answer(words [][]byte) bool {
 	send := func(r reply.Reply) { c.conn.Write(resp.Append(nil, r, c.protocol)) }
 	push := func(texts ...string) {

@@ -431,9 +431,6 @@ func init() {
 
 // insert inserts a text at the cursor. The runes of it may join characters that are there.
 func (e *Editor) insert(text string) {
-	if text == "" {
-		return
-	}
 	from, to := max(0, e.pos-1), min(len(e.text), e.pos+1)
 	left := strings.Join(e.text[from:e.pos], "") + text
 	right := strings.Join(e.text[e.pos:to], "")

@@ -150,6 +150,10 @@ func TestEditor_keys(t *testing.T) {
 		{"a flag", "🇩🇪" + "\x7f", "", ""},
 		{"bytes that are no UTF-8", "a\xffb", "a\ufffdb", "a\ufffdb"},
 		{"unknown keys", "a\x1b[15~\x1b[[A\x1bOP\x1b[99Xb\x1b[2;3;4~", "ab", "ab"},
+		{"a sequence that is none", "a\x1b[\x01x", "xa[", "x"},
+		{"a letter behind a bracket", "a\x1b[äb", "a[äb", "a[äb"},
+		{"a key with the number of a paste", "a\x1b[200Cb", "ab", "ab"},
+		{"an arrow with Ctrl", begin + "one\ntwo" + end + "\x1b[1;5A" + "x", "onex\ntwo", "onex"},
 		{"an Escape loses no key", "a\x1bxb", "axb", "axb"},
 		{"paste", begin + "a\tb" + end + "c", "a\tbc", "a\tbc"},
 		{"paste of lines", begin + "a\r\nb\rc\nd\n" + end, "a\nb\nc\nd", "a\nb\nc\nd"},
@@ -248,6 +252,28 @@ func TestEditor_rows(t *testing.T) {
 	if _, err := p.types("\r"); err != nil || !strings.HasSuffix(p.screen.Text(), "db> "+strings.Repeat("0123456789", 5)+"\n") {
 		t.Errorf("at the end the screen has\n%s", p.screen.Text())
 	}
+}
+
+// In the last column a terminal waits with the next row until there is something for it: the cursor moves on from there.
+func TestEditor_lastColumn(t *testing.T) {
+	p := at(t, 10, 4)
+	p.types("12345678" + ctrl('A') + right + right + right + right)
+	p.types(ctrl('T'))
+	p.shows("db> 12354678\n", "db> 12354")
+}
+
+// A terminal that shows the emoji of a cluster beside each other has the cursor in its place all the same.
+func TestEditor_separate(t *testing.T) {
+	p := at(t, 40, 4)
+	p.screen.Separate = true
+	p.types("a👩‍👩‍👧b")
+	p.types(left)
+	p.types("x")
+	p.shows("db> a👩‍👩‍👧xb\n", "db> a👩‍👩‍👧x")
+	p.types(ctrl('A'))
+	p.types(right)
+	p.types("yz" + ctrl('E') + "\x7f")
+	p.shows("db> ayz👩‍👩‍👧x\n", "db> ayz👩‍👩‍👧x")
 }
 
 func TestEditor_history(t *testing.T) {
@@ -442,6 +468,7 @@ func TestEditor_Confirm(t *testing.T) {
 		{"y", []string{"y\r", "next\r"}, true, []string{"next"}},
 		{"Yes", []string{"Yes\r", "next\r"}, true, []string{"next"}},
 		{"n", []string{"n\r", "next\r"}, false, []string{"next"}},
+		{"No", []string{"No\r", "next\r"}, false, []string{"next"}},
 		{"nothing", []string{"\r", "next\r"}, false, []string{"next"}},
 		{"Ctrl-C", []string{"y" + ctrl('C'), "next\r"}, false, []string{"next"}},
 		{"Ctrl-D", []string{ctrl('D'), "next\r"}, false, []string{"next"}},
@@ -467,6 +494,10 @@ func TestEditor_Confirm(t *testing.T) {
 				if got, err := p.readLine(); err != nil || got != want {
 					t.Errorf("read %q, %v, want %q", got, err, want)
 				}
+			}
+			if text := p.screen.Text(); strings.Count(text, "sure?") > 1 || strings.Count(text, promptText) < len(tt.lines) || strings.Contains(text, "sure? db>") ||
+				strings.HasPrefix(tt.name, "pasted") && !strings.Contains(text, "sure?\n") {
+				t.Errorf("the screen has\n%s", text)
 			}
 		})
 	}
@@ -528,7 +559,7 @@ func TestEditor_writesLittle(t *testing.T) {
 	for _, tt := range []struct {
 		keys string
 		most int
-	}{{"y", 1}, {"\x7f", 4}, {left, 1}, {right, 6}, {"漢", 3}} {
+	}{{ctrl('A'), 10}, {ctrl('E'), 10}, {"y", 1}, {"\x7f", 4}, {left, 1}, {right, 6}, {"漢", 3}} {
 		p.written = 0
 		p.types(tt.keys)
 		if p.written > tt.most {

@@ -100,7 +100,7 @@ func decodeSequence(in []byte) (key, int) {
 	final, first, modifier := in[end], "", ""
 	first, modifier, _ = strings.Cut(string(in[2:end]), ";")
 	switch {
-	case final > '~': // no sequence
+	case final < '@' || final > '~': // no sequence
 		return key{name: "escape"}, 1
 	case final == '[': // a function key of the Linux console, such as ESC [ [ A
 		if end+1 == len(in) {

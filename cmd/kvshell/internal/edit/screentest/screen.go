@@ -21,6 +21,8 @@ type Screen struct {
 
 	// Unknown are the sequences that this terminal does not know, and moves beyond the screen.
 	Unknown []string
+	// Separate has the emoji of a cluster stand beside each other, as on terminals that know no clusters.
+	Separate bool
 	// Modes are those that were set, such as ?2004.
 	Modes map[string]bool
 }
@@ -68,6 +70,9 @@ func (s *Screen) take(text string) int {
 			return 0
 		}
 		cluster, _, width, _ := uniseg.FirstGraphemeClusterInString(text, -1)
+		if _, n := utf8.DecodeRuneInString(text); s.Separate {
+			cluster, width = text[:n], uniseg.StringWidth(text[:n])
+		}
 		s.put(cluster, width)
 		return len(cluster)
 	}
@@ -82,6 +87,10 @@ func (s *Screen) put(cluster string, width int) {
 		s.column = 0
 	}
 	row := s.rows[s.row]
+	if width == 0 && s.column > 0 {
+		row[s.column-1].text += cluster
+		return
+	}
 	for len(row) < s.column+width {
 		row = append(row, cell{text: " "})
 	}
@@ -174,7 +183,7 @@ func (s *Screen) sequence(text string) int {
 // cut clears the row from the cursor on.
 func (s *Screen) cut() {
 	row := s.rows[s.row]
-	s.rows[s.row] = row[:min(s.column, len(row))]
+	s.rows[s.row] = row[:min(s.column, s.width-1, len(row))]
 	s.soft[s.row] = false
 }
 

@@ -95,8 +95,8 @@ var areas = []area{
 	},
 	{
 		pkg:       "./cmd/kvshell/internal/prompt",
-		tests:     []string{"./cmd/kvshell/internal/prompt", "./cmd/kvshell"},
-		functions: `(*Editor).Keep missingOf matchOne matchOptions`,
+		tests:     []string{"./cmd/kvshell/internal/prompt"},
+		functions: `missingOf matchOne matchOptions`,
 	},
 	{
 		pkg:   "./internal/migrate/rdb",

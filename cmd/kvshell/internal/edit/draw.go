@@ -127,17 +127,14 @@ func (s *screen) drawRow(i int, r row) {
 		s.shown = append(s.shown, row{})
 	}
 	old := s.shown[i].cells
+	s.shown[i] = r
 	doubtful := areDoubtful(old) || areDoubtful(r.cells)
 	same := 0
 	for same < min(len(old), len(r.cells)) && old[same] == r.cells[same] {
 		same++
 	}
-	s.shown[i] = r
 	if same == len(r.cells) && same == len(old) {
 		return
-	}
-	if doubtful {
-		same = 0
 	}
 	s.moveTo(i, widthOf(r.cells[:same]))
 	s.write(r.cells[same:])
@@ -194,7 +191,6 @@ func (s *screen) moveTo(line, column int) {
 	case back == 0 && !doubtful:
 	case doubtful: // the cursor is where the terminal puts it behind these
 		s.out.WriteByte('\r')
-		s.column = 0
 		s.write(left)
 	case back > 0 && back < 4 && s.column < s.width:
 		s.out.WriteString(strings.Repeat("\b", back))

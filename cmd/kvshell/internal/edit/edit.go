@@ -362,6 +362,9 @@ func (e *Editor) press(k key) (done bool, err error) {
 	if e.menu != nil && e.pressInMenu(k) {
 		return false, nil
 	}
+	if k.name == "C-d" && len(e.text) == 0 {
+		return true, io.EOF // the caller ends the line
+	}
 	switch k.name {
 	case "enter":
 		e.finish()
@@ -369,11 +372,6 @@ func (e *Editor) press(k key) (done bool, err error) {
 	case "C-c":
 		e.abort()
 		return true, ErrAborted
-	case "C-d":
-		if len(e.text) == 0 {
-			return true, io.EOF // the caller ends the line
-		}
-		e.remove(e.pos, e.pos+1)
 	case "paste":
 		if e.typedOnly {
 			e.finish()
@@ -424,7 +422,7 @@ func init() {
 		"C-t":         (*Editor).transpose,
 		"C-l":         (*Editor).clear,
 	}
-	for alias, name := range map[string]string{"C-b": "left", "C-f": "right", "C-a": "home", "C-e": "end"} {
+	for alias, name := range map[string]string{"C-b": "left", "C-f": "right", "C-a": "home", "C-e": "end", "C-d": "delete"} {
 		actions[alias] = actions[name]
 	}
 }

@@ -260,6 +260,10 @@ func TestEditor_lastColumn(t *testing.T) {
 	p.types("12345678" + ctrl('A') + right + right + right + right)
 	p.types(ctrl('T'))
 	p.shows("db> 12354678\n", "db> 12354")
+	p = at(t, 10, 4)
+	p.types("a👍1234" + ctrl('A'))
+	p.types("x")
+	p.shows("db> xa👍1234\n", "db> x")
 }
 
 // A terminal that shows the emoji of a cluster beside each other has the cursor in its place all the same.
@@ -274,6 +278,10 @@ func TestEditor_separate(t *testing.T) {
 	p.types(right)
 	p.types("yz" + ctrl('E') + "\x7f")
 	p.shows("db> ayz👩‍👩‍👧x\n", "db> ayz👩‍👩‍👧x")
+	p.types(ctrl('U') + ctrl('K') + begin + "a👩‍👩‍👧b\nabcd" + end)
+	p.types(up)
+	p.types("x")
+	p.shows("db> a👩‍👩‍👧bx\n... abcd\n", "db> a👩‍👩‍👧bx")
 }
 
 func TestEditor_history(t *testing.T) {

@@ -48,7 +48,7 @@ const (
 // filter appears in one commit, or nothing. It does not expire.
 //
 // The file reaches from where in is to its end. It is read block by block, while transactions and other writes to the key
-// wait. The errors are ErrExists, ErrDamaged, ErrTooLarge, ErrConfig for a value out of range, and those of in.
+// wait. The errors are ErrExists, ErrDamaged, ErrTooLarge, ErrConfig for a value out of range, and errors of in.
 func (f *Bloom) ImportForeign(ctx context.Context, in io.ReadSeeker, how ForeignFile) error {
 	return f.f.ImportForeign(ctx, in, how)
 }

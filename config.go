@@ -87,7 +87,7 @@ type BloomConfig struct {
 	GrowthLog int64
 }
 
-// Planned tells, without a store, what Info says of such a filter that holds so many items: how large it is, and its error rate.
+// Planned tells, without a store, what Info says of such a filter with that number of items: its size and its error rate.
 // The errors are ErrConfig, and ErrFull or ErrCannotGrow if it cannot hold them.
 func (c BloomConfig) Planned(s Size, items uint64) (BloomInfo, error) {
 	return c.with(s).Planned(items)
@@ -138,7 +138,7 @@ type CuckooConfig struct {
 	Layout Layout
 }
 
-// Planned tells, without a store, what Info says of such a filter that holds so many items: how large it is, and its error rate.
+// Planned tells, without a store, what Info says of such a filter with that number of items: its size and its error rate.
 // The errors are ErrConfig, and ErrFull or ErrCannotGrow if it cannot hold them.
 func (c CuckooConfig) Planned(s Size, items uint64) (CuckooInfo, error) {
 	config, err := c.with(s)
@@ -189,7 +189,7 @@ type CountingConfig struct {
 	Group string
 }
 
-// Planned tells, without a store, what Info says of such a filter that holds so many items: how large it is, and its error rate.
+// Planned tells, without a store, what Info says of such a filter with that number of items: its size and its error rate.
 // The errors are ErrConfig, and ErrFull or ErrCannotGrow if it cannot hold them.
 func (c CountingConfig) Planned(s Size, items uint64) (CountingInfo, error) {
 	config, err := c.with(s)

@@ -122,7 +122,7 @@ func (f *Counting) DeleteString(item string) (found bool, err error) {
 
 // DeleteMany deletes each item once, and sets found[i] to what Delete returns for items[i]. It returns how many
 // seemed to be present. found may be nil if the answers are not wanted; otherwise it must be as long as items. Its
-// commits are like those of AddMany. An error is an *ItemError: the items before it are deleted, and none after it.
+// commits are like the commits of AddMany. An error is an *ItemError: the items before it are deleted, and none after it.
 // After ErrFailed the outcome of that item and of up to 4095 after it is unknown.
 func (f *Counting) DeleteMany(items [][]byte, found []bool) (n int, err error) {
 	return f.f.DeleteMany(items, found)

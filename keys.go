@@ -12,7 +12,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// With returns the same store with another level of durability for its writes, and for those of handles made from it:
+// With returns the same store with another level of durability for its writes, and for the writes of handles made from it:
 // Always, EverySec or NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.
 func (db *DB) With(level Durability) *DB { return &DB{store: db.store, level: level} }
 
@@ -197,7 +197,7 @@ func remaining(at, now int64) time.Duration {
 type ScanOptions = kv.ScanOptions
 
 // Scan returns an iterator over the keys, in no meaningful order. A key that exists all the time is returned exactly
-// once; a key that comes or goes meanwhile is returned once or not at all. An error, such as that of a context that
+// once; a key that comes or goes meanwhile is returned once or not at all. An error, such as the error of a context that
 // has ended, comes with the key "" and ends the iteration. Keys may be written meanwhile.
 func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
 	return db.store.Scan(ctx, o)

@@ -22,7 +22,7 @@ var ErrDamaged = portable.ErrDamaged
 // Export writes the filter, bitmap or string under a key to w, as one file, for Import and ReadFilter. The file does not
 // depend on the store. It has neither the key nor its expiry. It has the secret of a filter's hash: who can read it can
 // choose items that collide. Export sees the key as of one commit, and other operations go on meanwhile. After an error
-// what was written is of no use. The errors are ErrNotFound and those of w.
+// what was written is of no use. The errors are ErrNotFound and errors of w.
 func (db *DB) Export(ctx context.Context, key string, w io.Writer) error {
 	return portable.Export(ctx, db.store, []byte(key), w)
 }
@@ -38,7 +38,7 @@ func (s *Snapshot) Export(ctx context.Context, key string, w io.Writer) error {
 // Import checks the whole file before it writes anything, and reads it once more while transactions and other writes to
 // the key wait. If r cannot seek, the file is copied to os.TempDir meanwhile. The errors are ErrExists, ErrDamaged,
 // ErrUnsupportedVersion for a file of a newer version, ErrNoModule for a type that the store does not know, ErrTooLarge,
-// and those of r.
+// and errors of r.
 func (db *DB) Import(ctx context.Context, key string, r io.Reader) error {
 	return db.ImportWith(ctx, key, r, ImportOptions{})
 }
@@ -57,5 +57,5 @@ type FrozenFilter = portable.Filter
 
 // ReadFilter reads a filter from a file that Export has written. The errors are ErrDamaged, ErrWrongType for the file of a
 // bitmap or string, ErrUnsupportedVersion for a file of a newer version, ErrNoModule for a type that is not built in, and
-// those of r.
+// errors of r.
 func ReadFilter(r io.Reader) (*FrozenFilter, error) { return portable.ReadFilter(r) }

@@ -42,7 +42,7 @@
 //   - capacity: the number of distinct items that a filter is made for; in a cuckoo or counting filter copies count too. A
 //     filter grows beyond it, unless it is made with NonScaling or Bits.
 //   - layer: a filter of fixed size. A filter starts with one layer and grows by further ones; RedisBloom says sub-filter.
-//   - commit: writes that after a crash are there together or not at all: those of one call (up to 65,536 items of an
+//   - commit: writes that after a crash are there together or not at all: the writes of one call (up to 65,536 items of an
 //     AddMany), or of one transaction. Lookups see a transaction, and a call that writes several keys, as a whole; they may
 //     see an AddMany item by item.
 //   - block: a part of a layer of up to 8 KiB, the unit that is stored and cached.
@@ -198,7 +198,7 @@ var (
 	ErrLength     = scalableext.ErrLength     // the answers given to a method of many items are not as many as the items
 )
 
-// DB is an open store. Its writes have the level of durability that With has chosen, by default that of
+// DB is an open store. Its writes have the level of durability that With has chosen, by default
 // Options.Durability. It may be used by any number of goroutines.
 type DB struct {
 	store *kv.DB
@@ -210,9 +210,9 @@ type DB struct {
 //
 // The errors are ErrLocked if the store is open already, ErrNotDirectory for a file, ErrNotExist with Options.MustExist, ErrOptions, which lists
 // every option out of range, ErrCorrupt, ErrFailed, ErrUnsupportedVersion for a store of a newer version, and
-// those of the file system.
+// errors of the file system.
 //
-// If Options.Modules is a *module.Table, its modules are added to those of Modules, or replace those of the same name.
+// If Options.Modules is a *module.Table, its modules are added to Modules, or replace modules of the same name.
 // Options.Modules of another type replace all of them.
 func Open(dir string, o *Options) (*DB, error) {
 	var opts Options
@@ -235,7 +235,7 @@ func Modules() []module.Module {
 	}
 }
 
-// withOwn returns the store's own modules and those of a table. If modules is not a table, withOwn returns it
+// withOwn returns the store's own modules and the modules of a table. If modules is not a table, withOwn returns it
 // unchanged.
 func withOwn(modules kv.Modules) kv.Modules {
 	if _, isTable := modules.(*module.Table); modules != nil && !isTable {

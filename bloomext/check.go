@@ -48,7 +48,7 @@ func (f *filter) all() []layer {
 	return append(slices.Clone(f.layers), *f.chain.Filling)
 }
 
-// checkItems returns an error if a layer with the native layout cannot have so many items, of which each set at least one bit and
+// checkItems returns an error if a layer with the native layout cannot have that many items, when each set at least one bit and
 // at most as many as it has hashes.
 func (l *layer) checkItems(items, ones uint64) error {
 	number := l.table.Spec().Number

@@ -230,7 +230,7 @@ func card(c *module.Call) reply.Reply {
 	return filtercmd.Card(c, items, err)
 }
 
-// sizeOf returns the size that BF.INFO answers: that of the bit arrays and of RedisBloom's bookkeeping, as clients
+// sizeOf returns the size that BF.INFO answers: the size of the bit arrays and of RedisBloom's bookkeeping, as clients
 // expect.
 func sizeOf(i Info) uint64 { return 32 + 64*uint64(len(i.Layers)) + i.Bytes }
 

@@ -63,7 +63,7 @@ type Config struct {
 	// but make lookups of absent items slower, and each item larger.
 	Slices int
 
-	// GrowthLog is the most bytes of the log from which a filter that grows is built anew, so that it does not get more and
+	// GrowthLog is the most bytes of the log from which a filter that grows is built again, so that it does not get more and
 	// more layers: 8 for each item, on disk, and never in memory. Then it grows by layers. 0 means the setting
 	// growth-log-bytes, which is 64 MiB at first, or Options.MaxFilterBytes if that is less, unless Expansion is given: then, and
 	// below 0, there is none. More than Options.MaxFilterBytes is an error. See scalableext.Log for how it works. Filters that do not grow, that forget, or have another layout than the
@@ -104,7 +104,7 @@ func defaultLog(db *kv.DB) int64 {
 	return min(module.Of(db).SettingInt(growthLogSetting), mostLog(db))
 }
 
-// growthLog returns the most bytes of the filter's log, that of the setting if it asks for nothing.
+// growthLog returns the most bytes of the filter's log: the setting, if the Config asks for nothing.
 func (c Config) growthLog(setting int64) int64 {
 	if c.GrowthLog == 0 && c.Expansion != 0 {
 		return -1
@@ -112,7 +112,7 @@ func (c Config) growthLog(setting int64) int64 {
 	return cmp.Or(c.GrowthLog, setting)
 }
 
-// windowed reports whether the filter is to forget. The error is that of parameters that a filter with a window cannot have.
+// windowed reports whether the filter is to forget. The error names parameters that a filter with a window cannot have.
 func (c Config) windowed() (bool, error) {
 	if c.Window == 0 && c.Last == 0 && c.Slices == 0 {
 		return false, nil

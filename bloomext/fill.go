@@ -61,7 +61,7 @@ func prepare(db *kv.DB, o *kv.Object, budget int) (step func(*kv.Writer, *kv.Obj
 	return step, err
 }
 
-// makeAhead makes the layer that is to be filled, of which nothing is stored, if that is much work.
+// makeAhead makes the layer that will be filled, if that is much work. Nothing of it is stored.
 func makeAhead(r kv.Reader, f *filter, budget int) (step func(*kv.Writer, *kv.Object) (bool, error), err error) {
 	to, from := f.chain.Filling, f.chain.Log
 	n := filledAhead(to, r.Counter(from, scalableext.LogLengthCounter))
@@ -83,7 +83,7 @@ func makeAhead(r kv.Reader, f *filter, budget int) (step func(*kv.Writer, *kv.Ob
 	return a.store, nil
 }
 
-// add adds hashes. It asks for the memory of all of them before it needs that of the first.
+// add adds hashes. It asks for the memory of all before it needs the memory of the first.
 func (a *ahead) add(to *layer, hashes []uint64) {
 	size := uint64(to.layout.BlockWords())
 	for _, h := range hashes {

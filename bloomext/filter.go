@@ -29,7 +29,7 @@ type filter struct {
 
 	flat bool // its layout is compatible or foreign; in this file, inMemory, load, add, addAll and addFull are for the native one
 
-	// own is the number of layers, from the first on, that take adds: those of the newest slice if the filter is windowed,
+	// own is the number of layers, from the first on, that take adds: the layers of the newest slice if the filter is windowed,
 	// otherwise all.
 	own      int
 	windowed bool
@@ -37,7 +37,7 @@ type filter struct {
 
 	sure sure // with a log
 
-	// before is how many hashes of the log come before those of the newest layer. Only the writer that has made this layer knows
+	// before is how many hashes of the log come before the hashes of the newest layer. Only the writer that has made this layer knows
 	// it, as long as it changes nothing else of the object; otherwise it is 0.
 	before uint64
 
@@ -66,7 +66,7 @@ func (l *layer) numBits() uint64 {
 	return l.layout.Bits()
 }
 
-// setRate returns the false-positive rate of a layer with so many bits set.
+// setRate returns the false-positive rate of a layer with a number of bits set.
 func (l *layer) setRate(ones uint64) float64 {
 	if l.flat != nil {
 		return l.flat.setRate(ones)
@@ -74,7 +74,7 @@ func (l *layer) setRate(ones uint64) float64 {
 	return l.layout.SetRate(ones)
 }
 
-// distinctItems estimates how many items set so many bits.
+// distinctItems estimates how many items set a number of bits.
 func (l *layer) distinctItems(ones uint64) float64 {
 	if l.flat != nil {
 		return l.flat.distinctItems(ones, l.flat.length)

@@ -83,9 +83,9 @@ type flat struct {
 //	37      4     options of the filter: 4, and 8 if it does not grow, and perhaps 1 and 2, which mean nothing here
 //	41      4     expansion of the filter
 //
-// All layers have the same options and expansion. The counters are those of layerParams.
+// All layers have the same options and expansion. The counters are the same as in layerParams.
 //
-// The foreign layout has other parameters, of which scheme, rate, capacity, bits and hashes are stored: see appendForeign.
+// The foreign layout has other parameters. Scheme, rate, capacity, bits and hashes are stored: see appendForeign.
 type flatParams struct {
 	scheme        scheme // schemeCompatible unless the layout is foreign
 	rate, perItem float64
@@ -400,12 +400,12 @@ func (l *flat) checkEnd(blk uint64, words []uint64) error {
 	return nil
 }
 
-// setRate returns the false-positive rate of a layer with so many bits set.
+// setRate returns the false-positive rate of a layer with a number of bits set.
 func (l *flat) setRate(ones uint64) float64 {
 	return math.Pow(float64(ones)/float64(l.length), float64(l.hashes))
 }
 
-// distinctItems estimates how many items set so many bits. It is finite if all are set.
+// distinctItems estimates how many items set a number of bits. It is finite if all are set.
 func (p *flatParams) distinctItems(ones uint64, length uint64) float64 {
 	n := float64(length)
 	return -n / float64(p.hashes) * math.Log1p(-min(float64(ones), n-0.5)/n)
@@ -420,7 +420,7 @@ func (p flatParams) String() string {
 	return s
 }
 
-// expectedSet returns how many bits so many items set, on average.
+// expectedSet returns how many bits a number of items sets, on average.
 func (p *flatParams) expectedSet(items uint64) float64 {
 	n := float64(p.bits)
 	return -n * math.Expm1(float64(p.hashes)*float64(items)*math.Log1p(-1/n))

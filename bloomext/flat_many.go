@@ -40,7 +40,7 @@ func (f *filter) fewItems(n int) int {
 	return n
 }
 
-// pairsFor returns how many items surely fit into so many bytes of a commit.
+// pairsFor returns how many items surely fit into a number of bytes of a commit.
 func (s *stager) pairsFor(room int) int {
 	newest := s.c.layers[0].flat
 	size := s.c.fewItems(room / s.c.mostPerItem()) // whatever layer each item is in
@@ -51,7 +51,7 @@ func (s *stager) pairsFor(room int) int {
 	return min(size, maxBatch)
 }
 
-// stageFitting stages as many of the items, from the first on, as surely fit into the commit, but at least so many.
+// stageFitting stages the longest prefix of the items that surely fits into the commit, and at least `least` of them.
 // Without an error, n is their number.
 func stageFitting(h *handle, w *kv.Writer, items [][]byte, added []bool, least int) (n int, err error) {
 	c, err := h.Staged(w)
@@ -82,7 +82,7 @@ func stageFitting(h *handle, w *kv.Writer, items [][]byte, added []bool, least i
 }
 
 // stagePairs stages items in their order, until one fails or they do not fit into the commit. It returns how many it
-// staged. Fits, if set, returns how many of the next items, at most so many, surely fit when i are staged; or 0 for the end.
+// staged. Fits, if set, returns how many of the next items, `most` at most, surely fit when i are staged; or 0 for the end.
 func stagePairs(
 	h *handle, s *stager, items [][]byte, added []bool, fits func(i, most int) int,
 ) (n int, err error) {

@@ -13,19 +13,19 @@ import (
 
 // The foreign layout: a filter was imported from a file of another library, and answers as that library does.
 //
-// The filter has one layer. Its array of bits is cut into blocks as that of the compatible layout is, and lookups and adds
+// The filter has one layer. Its array of bits is cut into blocks as in the compatible layout, and lookups and adds
 // are the same. Only the function from an item to its bits differs: see scheme. The filter does not grow. It is never
 // full: the other libraries refuse no item, whatever the error rate has become.
 
 // scheme says how an item chooses its bits. Stored: do not renumber.
 //
-// Each scheme makes a number for each bit j, from 0 to k-1, of which the bit is the remainder modulo the bits of the array.
+// Each scheme makes a number for each bit j, from 0 to k-1. The bit is its remainder modulo the bits of the array.
 // The items are bytes. A and B are the halves of MurmurHash3 x64 128 of an item, with seed 0, unless the scheme has another
 // hash. Sums and products are modulo 2^64.
 type scheme uint8
 
 const (
-	// schemeCompatible is that of the compatible layout. It is not stored.
+	// schemeCompatible is the scheme of the compatible layout. It is not stored.
 	schemeCompatible scheme = 0
 
 	// schemeGuava32 is Guava's MURMUR128_MITZ_32. The number is the lower half of A plus j+1 times the upper half, modulo
@@ -35,11 +35,11 @@ const (
 	// schemeGuava64 is Guava's MURMUR128_MITZ_64. The number is A + jB without the highest bit.
 	schemeGuava64 scheme = 2
 
-	// schemeBitsAndBlooms is that of bits-and-blooms/bloom v3. C and D are the halves of the hash of the item with a byte 1
+	// schemeBitsAndBlooms is the scheme of bits-and-blooms/bloom v3. C and D are the halves of the hash of the item with a byte 1
 	// behind it. The numbers for j from 0 on are in turn A + jC, B + jD, A + jD and B + jC.
 	schemeBitsAndBlooms scheme = 3
 
-	// schemeRedisson is that of Redisson's RBloomFilter, since Redisson 3.6.0. A and B are the halves of HighwayHash 128 of
+	// schemeRedisson is the scheme of Redisson's RBloomFilter, since Redisson 3.6.0. A and B are the halves of HighwayHash 128 of
 	// the item, with a key of Redisson. The number is A, to which B and A are added in turn j times, without the highest bit.
 	schemeRedisson scheme = 4
 
@@ -109,7 +109,7 @@ const (
 //	11      8     error rate that is expected at the capacity, IEEE 754 bits
 //	19      8     capacity, at least 1
 //
-// The counters are those of layerParams. Counter 0 is always an estimate.
+// The counters are the same as in layerParams. Counter 0 is always an estimate.
 func (p flatParams) appendForeign(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint16(append(dst, byte(p.scheme)), uint16(p.hashes))
 	for _, v := range []uint64{p.bits, math.Float64bits(p.rate), p.capacity} {
@@ -137,7 +137,7 @@ func decodeForeignParams(b []byte) (p flatParams, err error) {
 	return p, nil
 }
 
-// newForeign returns the parameters of a layer with so many bits, and bits of an item. The capacity is the number of items
+// newForeign returns the parameters of a layer with a number of bits, and of bits of an item. The capacity is the number of items
 // that set half of the bits, on average.
 func newForeign(s scheme, bits, hashes uint64) flatParams {
 	return flatParams{

@@ -46,7 +46,7 @@ const (
 	//	      never looked at, or fewer, when those that are missing are 0
 	//	rest  words, of 8 bytes, for n bits; bits behind the end are 0
 	//
-	// It is that of a program that has not called LittleEndian of package bitset. An item here is the bytes that it was
+	// It is the form of a program that has not called LittleEndian of package bitset. An item here is the bytes that it was
 	// there.
 	BitsAndBlooms ForeignFormat = 2
 
@@ -105,7 +105,7 @@ type ForeignFile struct {
 // and belong to no key until then: what a crash or an error leaves of them is reclaimed.
 //
 // The errors are ErrDamaged, ErrConfig for a ForeignFile out of range, kv.ErrExists, kv.ErrTooLarge for a filter above
-// Options.MaxFilterBytes, and those of reading and writing.
+// Options.MaxFilterBytes, and errors of reading and writing.
 func (f *Filter) ImportForeign(ctx context.Context, in io.ReadSeeker, how ForeignFile) error {
 	h := f.h
 	if err := h.Outside(ctx); err != nil {
@@ -145,7 +145,7 @@ func (how ForeignFile) Size(first []byte) (int64, error) {
 }
 
 // Check checks the beginning of a file, and that its length is what that says. Then in is where it was. The errors are
-// those of ImportForeign.
+// the errors of ImportForeign.
 func (how ForeignFile) Check(in io.ReadSeeker) error {
 	file, err := openForeignFile(in, how)
 	if err != nil {

@@ -297,7 +297,7 @@ func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 	return added, err
 }
 
-// What items take of a commit at most: so much for each block that they change, and for each bit that they set.
+// What items take of a commit at most: bytes for each block that they change, and for each bit that they set.
 const (
 	blockBytes  = 256 + 32
 	bitBytes    = 2
@@ -400,8 +400,8 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 	return stageMany(f.h, w, items, added)
 }
 
-// AddFitting is AddStaged for as many of the items, from the first on, as surely fit into the commit, but for at least
-// so many. Without an error, n is their number. Items that the filter has take little of the commit, so n may be much
+// AddFitting adds the longest prefix of items that fits into the commit, and at least `least` of them, as AddStaged does.
+// Without an error, n is their number. Items that the filter has take little of the commit, so n may be much
 // larger than BatchSize.
 func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least int) (n int, err error) {
 	if err := scalableext.SameLength(len(items), added); err != nil {

@@ -188,10 +188,10 @@ func plannedLayer(l scalableext.PlannedLayer) LayerInfo {
 	}
 }
 
-// Planned returns what Info would say of a filter made with the Config that holds so many distinct items, if each
+// Planned returns what Info would say of a filter made with the Config that holds a number of distinct items, if each
 // layer is filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and ignores
 // Options.MaxFilterBytes. A filter that grows from a log, see Config.GrowthLog, is planned as it is once a growth has ended:
-// meanwhile a small layer more takes adds, and another as large as this one is filled. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
+// meanwhile a small layer more takes adds, and another as large as this one is filled. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold them.
 //
 // A Config with a window is planned as one that is full: items is the number in one window, and the slices that are there
 // at the same time have an equal share each, and have had it for a window. When a window begins to get more than its capacity,

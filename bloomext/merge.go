@@ -17,7 +17,7 @@ import (
 // hash; otherwise the error is ErrUnequal.
 //
 // If all have logs from which they grow (see Config.GrowthLog), and one log has room for all, the union has one, too, and what the logs
-// cover is made from these, in the size that it needs, however the filters have grown; its number of items is counted anew. What
+// cover is made from these, in the size that it needs, however the filters have grown; its items are counted again. What
 // they do not cover, the first layer of a filter that was made for more than 1,024 items, is united layer by layer.
 //
 // If not, the union has no log. The items of filters whose logs have all of theirs are put into the newest layer of the others.

@@ -153,7 +153,7 @@ func putLog(w *kv.Writer, b *kv.Builder, log *kv.Layer, hashes []uint64) error {
 	return nil
 }
 
-// putItems fills a layer with the items of sorted hashes, which are those of one block after those of another.
+// putItems fills a layer with the items of sorted hashes, which come block by block.
 func putItems(w *kv.Writer, b *kv.Builder, to *layer, hashes []uint64) error {
 	words := make([]uint64, to.layout.BlockWords())
 	var items, ones uint64

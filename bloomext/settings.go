@@ -9,7 +9,7 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// moduleVersion is the version that MODULE LIST shows: that of the RedisBloom whose BF and CF commands these are.
+// moduleVersion is the version that MODULE LIST shows: the version of the RedisBloom whose BF and CF commands these are.
 // Clients decide by it which commands they may send.
 const moduleVersion = 20800
 

@@ -10,8 +10,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// A windowed filter: see scalableext.Window for how it forgets. Its layers, newest first, are those of the newest slice, of
-// which there are filter.own, and then those of the older slices. As slices expire in their order, those that have not
+// A windowed filter: see scalableext.Window for how it forgets. Its layers, newest first, are the layers of the newest slice,
+// filter.own of them, and then the layers of the older slices. As slices expire in their order, those that have not
 // expired are the first ones.
 
 // openSlices checks the slices, and sets own.
@@ -54,7 +54,7 @@ func (f *filter) alive(now int64) int {
 	return n
 }
 
-// taking returns the number of layers that keep an item long enough if they have it: those of the newest slice, none if
+// taking returns the number of layers that keep an item long enough if they have it: the layers of the newest slice, none if
 // the next add begins another slice.
 func (f *filter) taking(now int64) int {
 	if f.window.Span != 0 && !f.window.Takes(f.newest.start, now) {
@@ -63,7 +63,7 @@ func (f *filter) taking(now int64) int {
 	return f.own
 }
 
-// asked returns the layers that decide an answer: those alive, or taking if the answer is that of an add.
+// asked returns the layers that decide an answer: the layers alive, or taking for the answer of an add.
 func (f *filter) asked(s memory.Section, add bool) []layer {
 	switch {
 	case !f.windowed:
@@ -222,7 +222,7 @@ func (s *stager) replace(n int, spec kv.LayerSpec) error {
 	return err
 }
 
-// sliceSpec returns the first layer of a slice that follows one with so many items.
+// sliceSpec returns the first layer of a slice that follows one with a number of items.
 func sliceSpec(p scalableext.Params, start int64, held uint64) (kv.LayerSpec, error) {
 	capacity, rate, err := p.Slice(start, held).Layer(0)
 	if err != nil {

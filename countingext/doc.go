@@ -41,7 +41,7 @@
 // An item is found as long as it was added more often than deleted. Deleting an item that was never added can count
 // down the counters of other items and cause false negatives. If few items are added very often, 15 times and more,
 // and deleted, the filter fills up with counters that stick. Info says how many counters stick and how many deletions
-// were kept. If they are many, make the filter anew.
+// were kept. If they are many, make the filter again.
 //
 // All methods may be called from any goroutine. Writes to one filter run one after the other. Lookups do not wait for
 // the disk of a write. They wait for a moment while a commit is applied that they must see as a whole: one that grows

@@ -172,7 +172,7 @@ func (s *stager) full(l *layer) bool {
 	return s.load(l) >= l.capacity || s.w.Counter(l.table, aboveCounter) >= l.fullSet
 }
 
-// mayFill reports whether a layer may become full while so many items are added; then their order matters. An add
+// mayFill reports whether a layer may become full while a number of items is added; then their order matters. An add
 // takes one of the capacity, and one more if all its counters come to stick.
 func (s *stager) mayFill(l *layer, items uint64) bool {
 	return s.load(l)+2*items >= l.capacity ||

@@ -169,7 +169,7 @@ func addStaged(
 
 // DeleteMany deletes each item once, and sets deleted[i] to whether items[i] seemed to be present. It returns how
 // many of deleted are true. deleted may be nil; otherwise it must be as long as items. Its commits and errors are
-// like those of AddMany. See Delete.
+// like the commits and errors of AddMany. See Delete.
 func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
 	return scalableext.ChangeMany(f.h, f.level, items, deleted, f.h.BatchSize(entryBytes), func(w *kv.Writer, items [][]byte, deleted []bool) (int, error) {
 		return deleteStaged(f, w, items, deleted)

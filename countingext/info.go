@@ -20,7 +20,7 @@ type Info struct {
 	// DeletesKept is the number of deletions of present items that counted nothing down: several layers of a filter
 	// that is not Ordered seemed to have the item, or all its counters stick. The item still seems to be present.
 	// Leftover is the number of adds that are still counted, but whose items are gone: Leftover/Items for each
-	// present item. Stuck is the number of counters that stick. If they are many, make the filter anew.
+	// present item. Stuck is the number of counters that stick. If they are many, make the filter again.
 	DeletesKept uint64
 	Leftover    uint64
 	Stuck       uint64
@@ -111,7 +111,7 @@ func (f *filter) info(r kv.Reader) Info {
 	return i
 }
 
-// Planned returns what Info would say of a filter made with the Config that holds so many distinct items, each added
+// Planned returns what Info would say of a filter made with the Config that holds a number of distinct items, each added
 // once, if each layer is filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and
 // ignores Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so
 // many.

@@ -74,7 +74,7 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts, _ []*filter) error
 	return nil
 }
 
-// unionOrdered reports whether the union of filters is ordered. If two filters have items, those of one may seem to
+// unionOrdered reports whether the union of filters is ordered. If two filters have items, the items of one may seem to
 // be in an older layer that the other has filled.
 func unionOrdered(w *kv.Writer, parts []*filter) bool {
 	filled := 0

@@ -137,7 +137,7 @@ func (c *compacter) empty(blk uint64) (next uint64, err error) {
 
 // move puts an entry of the newest layer into an older one, if there is room without moving other entries. The entry
 // still looks like every item it looked like: blk/m is the block of all of these items, if the newest layer has m times the
-// blocks, and their buckets are those of the newest layer modulo the number of buckets of the older one.
+// blocks, and their buckets are the buckets of the newest layer modulo the number of buckets of the older one.
 func (c *compacter) move(blk uint64, bucket, fp uint32) (bool, error) {
 	f, newest := c.c, &c.c.layers[0]
 	for i := len(f.layers) - 1; i > 0; i-- {

@@ -8,7 +8,7 @@
 //   - slot: room for one fingerprint; 0 means empty.
 //   - bucket: b slots, the bucket size; block: n buckets, at most 8 KiB, the unit stored and cached. A block of 8 KiB is
 //     whole. If whole ones would waste room, the blocks of a filter are cut: all have the same number of lines, as few as
-//     its capacity allows. A filter for few items begins with one short block, of so many buckets that n of a whole block
+//     its capacity allows. A filter for few items begins with one short block, with so many buckets that n of a whole block
 //     is a multiple.
 //   - entry: a fingerprint in a slot. It may be in two buckets, which are partners: each follows from the other and the
 //     fingerprint.

@@ -74,7 +74,7 @@ func openFilter(o *kv.Object) (any, error) {
 	return f, f.setGeometries()
 }
 
-// checkCompatible checks that the layers are those of a filter with the compatible layout.
+// checkCompatible checks that the layers belong to a filter with the compatible layout.
 func (f *filter) checkCompatible() error {
 	expansion := f.chain.Params.Expansion
 	for i := range f.layers[1:] {
@@ -270,7 +270,7 @@ func (s *stager) mayContainIn(layers []layer, h uint64) (bool, error) {
 }
 
 // add stages an entry for an item: in the newest layer if it has room, otherwise in an older one, otherwise in a new
-// one. The errors are ErrFull and ErrCannotGrow, and those of reading and growing.
+// one. The errors are ErrFull and ErrCannotGrow, and errors of reading and growing.
 func (s *stager) add(h uint64) error {
 	if s.c.compatible {
 		return s.addCompatible(h)
@@ -295,7 +295,7 @@ func (s *stager) add(h uint64) error {
 	return s.addTo(&s.c.layers[0], h)
 }
 
-// addTo stages an entry in a layer. The errors are errFull, errDuplicates and those of reading.
+// addTo stages an entry in a layer. The errors are errFull, errDuplicates and errors of reading.
 func (s *stager) addTo(l *layer, h uint64) error {
 	p := l.g.place(h, l.blocks)
 	first, err := s.w.Load(s.c.object, l.table, p.blk)

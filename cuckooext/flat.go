@@ -67,7 +67,7 @@ func (l *layer) bucket(h uint64) uint64 { return h & (l.buckets - 1) * uint64(l.
 // both returns the first slots of the two buckets of a spot, which may be the same.
 func (l *layer) both(s spot) [2]uint64 { return [2]uint64{l.bucket(s.h1), l.bucket(s.h2)} }
 
-// compatibleSpec returns a layer of so many buckets.
+// compatibleSpec returns a layer of a number of buckets.
 func compatibleSpec(bucketSize, iterations int, buckets uint64) kv.LayerSpec {
 	slots := buckets * uint64(bucketSize)
 	s := kv.LayerSpec{
@@ -94,7 +94,7 @@ func openCompatible(l *kv.Layer, p layerParams) (layer, error) {
 	}, nil
 }
 
-// compatibleLayers returns the most layers of a filter whose first layer has so many slots.
+// compatibleLayers returns the most layers of a filter whose first layer has a number of slots.
 func compatibleLayers(slots uint64, expansion uint32) (n int) {
 	for n = 1; expansion > 0 && n < format.MaxLayers && slots*uint64(expansion) < slotsLimit; n++ {
 		slots *= uint64(expansion)
@@ -212,7 +212,7 @@ func (f *filter) findIn(r dump.Loader, l *layer, start uint64, value byte) (slot
 	return 0, false, nil
 }
 
-// find returns the first slot that has a value in the buckets of a spot, that of h1 first.
+// find returns the first slot that has a value in the buckets of a spot, the bucket of h1 first.
 func (f *filter) find(r dump.Loader, l *layer, s spot, value byte) (slot uint64, ok bool, err error) {
 	for _, start := range l.both(s) {
 		if slot, ok, err = f.findIn(r, l, start, value); ok || err != nil {

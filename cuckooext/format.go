@@ -9,7 +9,7 @@ import (
 )
 
 // layerParams are the parameters of a layer that are stored with it. kv stores its blocks, and the width of its
-// fingerprints, which is that of the slots.
+// fingerprints, which is the width of the slots.
 //
 //	offset  size  field
 //	0       1     version: 1 if the blocks are whole, 2 for one short block, 3 if

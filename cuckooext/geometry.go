@@ -108,7 +108,7 @@ func (g *geometry) form() blockForm {
 	return wholeBlocks
 }
 
-// formed returns the geometry of blocks of a form and so many lines in a filter whose whole blocks have the geometry g. If there
+// formed returns the geometry of blocks of a form and a number of lines in a filter whose whole blocks have the geometry g. If there
 // are no such blocks, ok is false.
 func (g *geometry) formed(form blockForm, lines int) (of geometry, ok bool) {
 	switch form {
@@ -131,19 +131,19 @@ type place struct {
 // mixer is the fractional bits of the golden ratio. It is odd, so that multiplication by it is a bijection.
 const mixer = 0x9E3779B97F4A7C15
 
-// place returns the place of the item with hash h in a layer of so many blocks.
+// place returns the place of the item with hash h in a layer of a number of blocks.
 //
 // The block comes from the highest bits of the hash. The fingerprint and the bucket come from the lower and the upper
 // half of (h ^ h>>32) * mixer, which is a bijection. The lower half of h ^ h>>32 is uniform whatever the highest bits
 // of h are, and so is the lower half of the product: block and fingerprint are independent. Given both, the upper
-// half of the product still depends on all bits of the upper half of h, of which the block has used only the first
+// half of the product still depends on all bits of the upper half of h; the block has used only its first
 // ones. So the bucket is nearly uniform. With fingerprints of 32 bits and buckets of 4 it becomes uneven from about
 // 2^21 blocks (16 GiB) on, where equal fingerprints of a block share a bucket 1.05 times as often, and 1.4 times at
 // 2^23.
 //
 // Bucket and fingerprint do not depend on the number of blocks. So items with the same place in a layer have the same
 // place in every older one; see blockOf. That needs that all layers have the same n: they do, whether their blocks are whole or
-// cut. Only the oldest layer may be a short block. In it the buckets are those of a whole one modulo n, so the same holds for it.
+// cut. Only the oldest layer may be a short block. Its buckets are the buckets of a whole one modulo n, so the same holds for it.
 func (g *geometry) place(h, blocks uint64) place {
 	r := (h ^ h>>32) * mixer
 	p := place{
@@ -158,7 +158,7 @@ func (g *geometry) place(h, blocks uint64) place {
 	return p
 }
 
-// blockOf returns the block of the item with hash h in a layer of so many blocks: floor(h*blocks / 2^64).
+// blockOf returns the block of the item with hash h in a layer of a number of blocks: floor(h*blocks / 2^64).
 //
 // If a layer has m times the blocks of an older one, items that share a block in it also share one in the older
 // layer. With x = h*blocks/2^64 for the older layer, the block is floor(x) in the older and floor(m*x) in the newer
@@ -170,7 +170,7 @@ func blockOf(h, blocks uint64) uint64 {
 
 // partner returns the other bucket of an entry with fingerprint fp in bucket i. The partner of the partner is i
 // again. It is i ^ step if n is a power of two, otherwise (step - i) mod n. The step depends only on the fingerprint.
-// The partner in a short block is the partner in a whole block modulo n: as n divides that of a whole block, both formulas
+// The partner in a short block is the partner in a whole block modulo n: as n divides the number of a whole block, both formulas
 // may be taken modulo n at once.
 func (g *geometry) partner(i, fp uint32) uint32 {
 	// Consecutive fingerprints must not have consecutive steps, or moves would reach few buckets; hence two

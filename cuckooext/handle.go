@@ -255,7 +255,7 @@ func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
 
 // AddIfAbsentStaged adds the items that are not present as part of a writer's commit, and sets added[i] to whether it
 // added items[i]; a repeated item is added once. The writer must have been begun with the filter's key. If an item
-// has no room, n is the number of items before it, later items are not staged, and the error is that of Add. added
+// has no room, n is the number of items before it, later items are not staged, and the error is the same as of Add. added
 // must be as long as items.
 func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (n int, err error) {
 	if err := scalableext.SameLength(len(items), added); err != nil {

@@ -14,7 +14,7 @@ type Info struct {
 	Asked    uint64 // the capacity asked for when the filter was made
 	Capacity uint64 // entries that the existing layers were made for
 
-	// ErrorRate is the highest false-positive rate that the filter can reach: the one asked for, or that of the most
+	// ErrorRate is the highest false-positive rate that the filter can reach: the one asked for, or the rate of the most
 	// layers it may have.
 	ErrorRate    float64
 	ExpectedRate float64 // the present false-positive rate, by formula
@@ -127,9 +127,9 @@ func (i Info) Load() float64 {
 	return float64(i.Items) * float64(i.FingerprintBits) / (8 * float64(i.Bytes))
 }
 
-// Planned returns what Info would say of a filter made with the Config that holds so many items, if each layer is
+// Planned returns what Info would say of a filter made with the Config that holds a number of items, if each layer is
 // filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and ignores
-// Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
+// Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold them.
 //
 // How many items a layer with the compatible layout takes depends on the items. Planned fills it as far as one of 2^20 slots is
 // filled when an item first finds no room. Smaller ones take more, and older ones go on to take some, so that a filter that has

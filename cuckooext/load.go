@@ -33,7 +33,7 @@ var errDumpHeader = errors.New("cuckooext: header of a dump is out of range")
 // a dump may have more only as far as the setting cf-max-expansions allows them.
 const fewLayers = 1024
 
-// spec returns what is stored for the filter of a dump, in a store whose filters may have so many layers.
+// spec returns what is stored for the filter of a dump, in a store whose filters may have a number of layers.
 func (h dumpHeader) spec(most int64) (kv.Spec, error) {
 	none := kv.Spec{}
 	pow2 := func(n uint64) bool { return n&(n-1) == 0 }

@@ -18,7 +18,7 @@ const (
 	ratedLayers = 4
 )
 
-// ratedBucketSizes are the bucket sizes of which a filter with an error rate has the best, if it is not given one. Smaller
+// ratedBucketSizes are the bucket sizes among which a filter with an error rate has the best, if it is not given one. Smaller
 // buckets have a lower rate, larger ones a higher load.
 var ratedBucketSizes = [...]int{2, 3, 4}
 
@@ -47,7 +47,7 @@ func chainRate(rate float64, layers int) float64 {
 
 // maxLayers returns how many full layers of a filter with these parameters fit into its error rate: 0 to
 // scalableext.MaxLayers. It gives each the load of a layer of one block, which is the highest. Equal hashes count if they
-// add more than a thousandth of the rate: that of a filter that was not given one is just what 32 layers have without.
+// add more than a thousandth of the rate: the rate of a filter that was not given one is just what 32 layers have without.
 func (g *geometry) maxLayers(p scalableext.Params) int {
 	layers, rate := 0, g.rate(g.load(1))
 	for ; layers < scalableext.MaxLayers; layers++ {
@@ -82,7 +82,7 @@ func (g *geometry) expectedRate(layers []LayerInfo) float64 {
 	return scalableext.ChainRate(rates)
 }
 
-// within returns the geometry for layers that are filled no further than an error rate allows: that of the whole filter, if
+// within returns the geometry for layers that are filled no further than an error rate allows: the rate of the whole filter, if
 // so many layers are full.
 func (g geometry) within(errorRate float64, layers int) geometry {
 	// The load at which chainRate(g.rate(load), layers) is the rate. It is less by more than what is rounded.
@@ -101,7 +101,7 @@ func (g geometry) forParams(p scalableext.Params) geometry {
 }
 
 // rated returns the geometry for the layers of a filter with these parameters, for as many of the needed ones as there can be:
-// a layer uses up some of the rate by its hashes, which may be equal to that of an absent item. If there cannot be one, or
+// a layer uses up some of the rate by its hashes, which may be equal to the hash of an absent item. If there cannot be one, or
 // only at a load that is not worth it, ok is false.
 func (g geometry) rated(p scalableext.Params) (rated geometry, ok bool) {
 	const few = 1e-7 // of the rate, and less than what within leaves of it

@@ -83,7 +83,7 @@ func (g *geometry) capacity(blocks uint64) uint64 {
 	return uint64(float64(blocks) * float64(g.slots()) * g.load(blocks))
 }
 
-// extent is what a layer is made of: so many blocks of a geometry.
+// extent is what a layer is made of: a number of blocks of a geometry.
 type extent struct {
 	geometry
 	blocks uint64
@@ -124,7 +124,7 @@ func (g *geometry) first(capacity uint64) (extent, error) {
 	return e, nil
 }
 
-// cut returns the geometry of blocks of so many lines, fewer than those of a whole block. All layers of a filter have such
+// cut returns the geometry of blocks of a number of lines, fewer than a whole block has. All layers of a filter have such
 // blocks, so that they may have any number of buckets. If these are too few, ok is false. Of such blocks only the lines are
 // stored, so this must not change.
 func (g *geometry) cut(lines int) (c geometry, ok bool) {
@@ -138,7 +138,7 @@ func (g *geometry) cut(lines int) (c geometry, ok bool) {
 	return c, true
 }
 
-// short returns the geometry of the largest short block that fits into so many lines, and not into fewer. If there is none, ok
+// short returns the geometry of the largest short block that fits into a number of lines, and not into fewer. If there is none, ok
 // is false. Of a short block only the lines are stored, so this must not change.
 func (g *geometry) short(lines int) (s geometry, ok bool) {
 	for s := range g.shorter {
@@ -207,12 +207,12 @@ func (e extent) next(expansion uint32) (extent, error) {
 	return e, nil
 }
 
-// loadOf returns the load of a layer with so many entries.
+// loadOf returns the load of a layer with a number of entries.
 func (g *geometry) loadOf(blocks, entries uint64) float64 {
 	return float64(entries) / (float64(blocks) * float64(g.slots()))
 }
 
-// bytes returns the size of the slots of so many blocks.
+// bytes returns the size of the slots of a number of blocks.
 func (g *geometry) bytes(blocks uint64) uint64 {
 	return blocks * uint64(g.slots()) * uint64(g.width) / 8
 }

@@ -124,7 +124,7 @@ func loadSorted[F any](h *Handle[F], items []BatchItem, present []bool, load fun
 	return nil
 }
 
-// MayContainMany calls look to set present, which must have so many elements. After an error it sets all of them to
+// MayContainMany calls look to set present, which must have that many elements. After an error it sets all of them to
 // true.
 func (h *Handle[F]) MayContainMany(items int, present []bool, look func(kv.Reader, *F) error) error {
 	if err := SameLength(items, present); err != nil {

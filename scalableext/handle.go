@@ -56,7 +56,7 @@ func (h *Handle[F]) In(s kv.Scope, none *F) *Handle[F] {
 	return bound
 }
 
-// Outside returns kv.ErrNested if ctx is that of a transaction to which the handle is not bound, see kv.DB.Outside.
+// Outside returns kv.ErrNested if ctx belongs to a transaction to which the handle is not bound, see kv.DB.Outside.
 func (h *Handle[F]) Outside(ctx context.Context) error {
 	if h.Tx != nil {
 		return nil

@@ -94,11 +94,6 @@ var areas = []area{
 		functions: `(*ServerLoading).make (*insertion).knownBefore`,
 	},
 	{
-		pkg:       "./cmd/kvshell/internal/prompt",
-		tests:     []string{"./cmd/kvshell/internal/prompt"},
-		functions: `missingOf matchOne matchOptions`,
-	},
-	{
 		pkg:   "./internal/migrate/rdb",
 		tests: []string{"./internal/migrate/rdb"},
 		functions: `

@@ -67,6 +67,24 @@ func TestMissingOf(t *testing.T) {
 	}
 }
 
+// Commands of Redis have options that may be given several times, each time with their token.
+func TestMatchAll_repeatedToken(t *testing.T) {
+	list := []module.Argument{{Name: "key", Kind: "key"}, {Name: "pattern", Kind: "pattern", Token: "GET", Optional: true, MultipleToken: true}}
+	for typed, want := range map[string]string{
+		"": "key [GET pattern [GET pattern ...]]", "k": "[GET pattern [GET pattern ...]]", "k get": "pattern [GET pattern ...]",
+		"k GET a": "[GET pattern ...]", "k GET a GET": "pattern [GET pattern ...]", "k GET a GET b": "[GET pattern ...]", "k GET a b": " left b",
+	} {
+		missing, left := matchAll(list, strings.Fields(typed))
+		got := strings.Join(missing, " ")
+		if len(left) > 0 {
+			got += " left " + strings.Join(left, " ")
+		}
+		if got != want {
+			t.Errorf("after %q: %q, want %q", typed, got, want)
+		}
+	}
+}
+
 // Without any word, what is missing is the whole syntax.
 func TestMissingOf_commands(t *testing.T) {
 	plain := strings.NewReplacer(" ", "")

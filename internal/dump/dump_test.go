@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievekv/sievekv/internal/block"
 	"github.com/sievekv/sievekv/internal/format"
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
 )

@@ -139,7 +139,7 @@ func (f *Counting) DeleteManyString(items []string, found []bool) (n int, err er
 //
 // If the filter is missing, Merge makes it with the parameters of the sources, and without an expiry. A missing
 // source is ErrNotFound, and a nil one is an error. The filter may be one of the sources, if it exists. All filters
-// must be in one store and have equal parameters, with one Group in their Config; otherwise the error is ErrUnequal. If the union
+// must be in one store and have equal parameters, with one Group; otherwise the error is ErrUnequal. If the union
 // would have a higher error rate than they were made for, the error is ErrRate, and nothing changes. Merge reads and writes
 // all blocks of the filters; meanwhile other writes to them wait.
 func (f *Counting) Merge(ctx context.Context, sources ...*Counting) error {

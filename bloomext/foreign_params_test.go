@@ -144,7 +144,7 @@ func TestForeign_large(t *testing.T) {
 	l := o.Body().(*filter).newest.flat
 	highest := uint64(0)
 	for i := range uint64(200) {
-		item := hash.NewXXH64(i).SumUint64(i)
+		item := hash.NewXXH64(i).Sum(scalableext.Uint64(i))
 		p := l.scheme.pair([]byte{byte(item), byte(item >> 8), byte(item >> 16)})
 		for j := range uint64(5) {
 			n := l.number(p, j)

@@ -30,15 +30,15 @@ func (s *store) flat(buckets, size uint64) *flat {
 }
 
 func (f *flat) first(item string) uint64 {
-	return hash.NewMurmur64A(0).SumString(item) % f.buckets * f.size
+	return hash.NewMurmur64A(0).Sum([]byte(item)) % f.buckets * f.size
 }
 
 func (f *flat) second(item string) uint64 {
-	h := hash.NewMurmur64A(0).SumString(item)
+	h := hash.NewMurmur64A(0).Sum([]byte(item))
 	return (h ^ fingerprint(item)*0x5bd1e995) % f.buckets * f.size
 }
 
-func fingerprint(item string) uint64 { return hash.NewMurmur64A(0).SumString(item)%255 + 1 }
+func fingerprint(item string) uint64 { return hash.NewMurmur64A(0).Sum([]byte(item))%255 + 1 }
 
 // item returns an item that no call has returned before.
 func (f *flat) item(wanted func(item string) bool) string {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	_ "github.com/sievekv/sievekv/internal/kvtest/seeded"
 	"github.com/sievekv/sievekv/scalableext"
 )
 

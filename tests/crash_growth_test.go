@@ -78,7 +78,7 @@ func (c crashGrowth) run(t *testing.T) {
 		t.Errorf("a layer was filled at %d of %d crashes, want more", filling, len(shots))
 	}
 	for i, s := range shots {
-		if i%3 > 0 && i < len(shots)-1 {
+		if i%6 > 0 && i < len(shots)-1 {
 			continue // to save time
 		}
 		db := open(t, storeDir, tinyOptions(s.disk))

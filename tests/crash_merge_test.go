@@ -111,7 +111,7 @@ func TestCrash_merge(t *testing.T) {
 
 	before, after := 0, 0
 	for i, shot := range shots {
-		if i%2 > 0 && i < len(shots)-1 {
+		if i%4 > 0 && i < len(shots)-1 {
 			continue // to save time
 		}
 		o := tinyOptions(shot)

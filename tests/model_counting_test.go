@@ -131,7 +131,7 @@ func (s *countingShadow) matching(hash uint64) (list []*countingLayer) {
 	return list
 }
 
-func hashOf(item string) uint64 { return modelHash.SumString(item) }
+func hashOf(item string) uint64 { return modelHash.Sum([]byte(item)) }
 
 func (s *countingShadow) has(item string) bool { return len(s.matching(hashOf(item))) > 0 }
 

@@ -67,7 +67,7 @@ func (l *shadowLayer) bitsOf(hash uint64) []uint64 {
 }
 
 func (s *shadow) has(item string) bool {
-	hash := modelHash.SumString(item)
+	hash := modelHash.Sum([]byte(item))
 	return slices.ContainsFunc(s.layers, func(l *shadowLayer) bool {
 		return !slices.ContainsFunc(l.bitsOf(hash), func(bit uint64) bool { return !l.bits[bit] })
 	})
@@ -88,7 +88,7 @@ func (s *shadow) add(item string) reply.Reply {
 		}
 		newest = s.layers[len(s.layers)-1]
 	}
-	for _, bit := range newest.bitsOf(modelHash.SumString(item)) {
+	for _, bit := range newest.bitsOf(modelHash.Sum([]byte(item))) {
 		newest.bits[bit] = true
 	}
 	newest.items++

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"unsafe"
 
 	"github.com/sievekv/sievekv/internal/seeds"
 )
@@ -143,18 +142,6 @@ func (f Function) String() string { return f.Kind().String() }
 
 // Format prints what String returns, whatever the verb.
 func (f Function) Format(to fmt.State, _ rune) { io.WriteString(to, f.String()) }
-
-// SumString returns Sum of the bytes of s, without copying them.
-func (f Function) SumString(s string) uint64 {
-	return f.Sum(unsafe.Slice(unsafe.StringData(s), len(s)))
-}
-
-// SumUint64 returns Sum of the 8 bytes of v, the lowest first.
-func (f Function) SumUint64(v uint64) uint64 {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], v)
-	return f.Sum(b[:])
-}
 
 // The stored form of a Function is a byte for the hash, and then its key. Never reuse or renumber a value.
 //

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // was not synced. Opening always works, every acknowledged write is there, what else is there is a prefix of the
 // commits, each whole, and a check of the store finds nothing.
 func TestClones(t *testing.T) {
-	shots := 700
+	shots := *clones
 	if raceEnabled {
 		shots = 50
 	}
@@ -52,6 +52,8 @@ func TestClones(t *testing.T) {
 		})
 	}
 }
+
+var clones = flag.Int("clones", 350, "how many crashes TestClones takes")
 
 var kills = flag.Int("kills", 12, "how many processes TestKills kills")
 

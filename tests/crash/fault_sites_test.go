@@ -286,8 +286,8 @@ func TestFaultSites(t *testing.T) {
 						if kind.err == faultfs.ErrShort && s.Op != "write" {
 							continue
 						}
-						if kind.err == nil && nth > 1 && !*everyCall {
-							continue // the first is slow, and all that follow
+						if (kind.err == nil || kind.heal > 0) && nth > 1 && !*everyCall {
+							continue // the first is slow or fails, and all that follow
 						}
 						f := &fault{site: s, nth: nth, kind: kind}
 						if err := newFaultRun(f).run(); err != nil {

@@ -57,8 +57,8 @@ func (f *Bloom) ImportForeign(ctx context.Context, in io.ReadSeeker, how Foreign
 // NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.
 func (f *Bloom) With(level Durability) *Bloom { return &Bloom{*f.f.With(level)} }
 
-// Reserve makes an empty filter of a size; nil for c means the defaults. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
-// not hold a Bloom filter. It returns ErrConfig for a value out of range, and ErrTooLarge for a filter larger than
+// Reserve makes an empty filter of a size; nil for c means the defaults. If the key exists, it returns ErrExists, which is
+// ErrWrongType too if the key does not hold a Bloom filter. It returns ErrConfig for a value out of range, and ErrTooLarge for a filter larger than
 // Options.MaxFilterBytes.
 func (f *Bloom) Reserve(s Size, c *BloomConfig) error { return f.f.Reserve(c.with(s)) }
 

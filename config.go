@@ -46,8 +46,8 @@ func Window(span time.Duration, capacity uint64, rate float64) Size {
 	return Size{window: span, capacity: capacity, rate: rate, form: "Window"}
 }
 
-// Last is the size of a Bloom filter that forgets old items: it finds at least the last items that were written to it, as many as
-// items says, Slices to 2^40, and at most items/Slices more. An item that comes again soon is not written again. See
+// Last is the size of a Bloom filter that forgets old items. Of the items written to it, it finds at least the last ones, and at
+// most items/Slices more; their number, items, is Slices to 2^40. An item that comes again soon is not written again. See
 // docs/WINDOWS.md.
 func Last(items uint64, rate float64) Size {
 	return Size{capacity: items, last: items, rate: rate, form: "Last"}

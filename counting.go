@@ -26,8 +26,8 @@ const MaxCount = countingext.MaxCount
 // NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.
 func (f *Counting) With(level Durability) *Counting { return &Counting{*f.f.With(level)} }
 
-// Reserve makes an empty filter of a size; nil for c means the defaults. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
-// not hold a counting filter. It returns ErrConfig for a value out of range, and ErrTooLarge for a filter larger than
+// Reserve makes an empty filter of a size; nil for c means the defaults. If the key exists, it returns ErrExists, which is
+// ErrWrongType too if the key does not hold a counting filter. It returns ErrConfig for a value out of range, and ErrTooLarge for a filter larger than
 // Options.MaxFilterBytes.
 func (f *Counting) Reserve(s Size, c *CountingConfig) error {
 	config, err := c.with(s)

@@ -18,8 +18,8 @@ type CuckooInfo = cuckooext.Info
 // NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.
 func (f *Cuckoo) With(level Durability) *Cuckoo { return &Cuckoo{*f.f.With(level)} }
 
-// Reserve makes an empty filter of a size; nil for c means the defaults. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
-// not hold a cuckoo filter. It returns ErrConfig for a value out of range, and ErrTooLarge for a filter larger than
+// Reserve makes an empty filter of a size; nil for c means the defaults. If the key exists, it returns ErrExists, which is
+// ErrWrongType too if the key does not hold a cuckoo filter. It returns ErrConfig for a value out of range, and ErrTooLarge for a filter larger than
 // Options.MaxFilterBytes.
 func (f *Cuckoo) Reserve(s Size, c *CuckooConfig) error {
 	config, err := c.with(s)

@@ -33,7 +33,7 @@ func New(db *kv.DB, key string) *Filter {
 // With returns a handle on the same filter that writes at another level of durability, see sievekv.Bloom.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key in a transaction or snapshot. One of another store, and nil, is the error of every use.
+// In returns a handle on the same key in a transaction or snapshot. If that is nil or of another store, every use is an error.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }

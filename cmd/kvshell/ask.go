@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +16,7 @@ import (
 // questions are what the prompt asks before it runs a command whose effect cannot be taken back.
 type questions struct {
 	off   bool
-	added map[string]int // how often an item was added to a cuckoo filter, by words
+	added map[[2]string]int // how often an item was added here to a cuckoo filter, by key and item
 }
 
 // maxAdded is how many items questions remember.
@@ -67,17 +67,22 @@ func (p *interactive) askAside(ctx context.Context, words ...string) (n int64, o
 }
 
 // itemOf returns the key and the item of a command.
-func itemOf(words [][]byte) string { return string(bytes.Join(words[1:3], []byte{0})) }
+func itemOf(words [][]byte) [2]string { return [2]string{string(words[1]), string(words[2])} }
 
-// note remembers which items were added at this prompt: their deletion needs no question.
+// note remembers which items were added at this prompt: their deletion needs no question. It forgets all of them after a command
+// of another kind, which may have removed, renamed or replaced the filter.
 func (q *questions) note(words [][]byte, r reply.Reply) {
+	if !strings.HasPrefix(text.FoldCase(words[0]), "CF.") {
+		q.added = nil
+		return
+	}
 	if len(words) != 3 || r.Kind() != reply.KindInt && r.Kind() != reply.KindBool || r.Int() != 1 {
 		return
 	}
 	switch text.FoldCase(words[0]) {
 	case "CF.ADD", "CF.ADDNX":
 		if len(q.added) >= maxAdded || q.added == nil {
-			q.added = make(map[string]int)
+			q.added = make(map[[2]string]int)
 		}
 		q.added[itemOf(words)]++
 	case "CF.DEL":

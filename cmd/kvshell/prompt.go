@@ -257,6 +257,7 @@ func (p *interactive) runWords(ctx context.Context, words [][]byte, isOwn bool) 
 	defer cancel()
 	own := p.ownCommands()
 	if isOwn {
+		p.questions.added = nil // the word may write
 		begin := time.Now()
 		err := runOwn(ctx, prompt.FindWord(own, string(words[0])), words[1:])
 		p.shell.lasted = time.Since(begin)
